@@ -1,0 +1,1 @@
+"""gk_planner: optimal plans for logical errands on an occupancy grid (LS-GKDP)."""

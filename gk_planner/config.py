@@ -1,0 +1,86 @@
+"""The one configuration of the planner: each field is a keyword, a flag and a ROS parameter.
+
+Defaults, units and ranges stand here and nowhere else; the command line and the ROS node read
+them from :func:`dataclasses.fields`.
+"""
+
+from dataclasses import dataclass, field, fields
+import difflib
+import math
+from typing import Any
+
+from gk_planner.errors import ConfigError
+
+
+def _setting(default: Any, description: str, *, low: float | None = None,
+             high: float | None = None, choices: tuple[Any, ...] = (), unit: str = '') -> Any:
+    return field(default=default, metadata={
+        'description': description, 'low': low, 'high': high, 'choices': choices, 'unit': unit})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Settings of the base space, the options and the task layer.
+
+    Raises
+    ------
+    ConfigError
+        If a value has the wrong type or lies outside its range.
+
+    """
+
+    connectivity: int = _setting(8, 'moves per cell', choices=(4, 8))
+    robot_radius: float = _setting(
+        0.0, 'cells this close to an occupied cell are blocked', low=0.0, unit='m')
+    unknown_is_free: bool = _setting(False, 'treat unknown cells as free')
+    occupied_threshold: int = _setting(
+        65, 'occupancy from which a cell is blocked', low=1, high=100, unit='percent')
+    snap_radius: float = _setting(
+        0.0, 'how far a site in a blocked cell may move to a free one', low=0.0, unit='m')
+    clearance_distance: float = _setting(
+        0.0, 'cells nearer than this to an occupied cell cost more', low=0.0, unit='m')
+    clearance_weight: float = _setting(
+        1.0, 'traversal weight beside an occupied cell, falling to 1 at clearance_distance',
+        low=1.0)
+    annotations_file: str = _setting('', 'YAML file with keep_out, weights and one_way')
+    option_cost: float = _setting(0.0, 'cost of completing one goal', low=0.0, unit='m')
+    temperature: float = _setting(
+        0.0, '0: exact shortest paths; above 0: the entropy-regularized LMDP', low=0.0)
+    max_map_cells: int = _setting(100_000_000, 'largest map accepted', low=1, unit='cells')
+    max_task_states: int = _setting(
+        4_000_000, 'largest number of task states held in the table', low=1)
+    max_iterations: int = _setting(
+        10_000, 'sweeps after which an iteration is given up', low=1)
+
+    def __post_init__(self) -> None:
+        for spec in fields(self):
+            object.__setattr__(self, spec.name, check_setting(spec, getattr(self, spec.name)))
+
+    @classmethod
+    def from_fields(cls, settings: dict[str, Any]) -> 'Config':
+        """Build from a mapping; unknown names are refused with the nearest right one."""
+        known = [spec.name for spec in fields(cls)]
+        for name in settings:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"; did you mean '{near[0]}'?" if near else ''
+                raise ConfigError(f"unknown setting '{name}'{hint}")
+        return cls(**settings)
+
+
+def check_setting(spec: Any, value: Any) -> Any:
+    """Return ``value`` as the type of the field, or raise a ConfigError that names the field."""
+    kind = type(spec.default)
+    accepted = {float: (int, float), int: int, bool: bool, str: str}[kind]
+    if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
+        raise ConfigError(f'{spec.name}: expected {kind.__name__}, got {value!r}')
+    if kind is float and not math.isfinite(value):
+        raise ConfigError(f'{spec.name}: must be finite, got {value!r}')
+    choices, low, high = (spec.metadata[key] for key in ('choices', 'low', 'high'))
+    if choices and value not in choices:
+        raise ConfigError(f'{spec.name}: must be one of {choices}, got {value!r}')
+    if low is not None and value < low:
+        raise ConfigError(f'{spec.name}: must be at least {low}, got {value!r}')
+    if high is not None and value > high:
+        raise ConfigError(f'{spec.name}: must be at most {high}, got {value!r}')
+    return kind(value)
