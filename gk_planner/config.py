@@ -71,7 +71,7 @@ class Config:
 def check_setting(spec: Any, value: Any) -> Any:
     """Return ``value`` as the type of the field, or raise a ConfigError that names the field."""
     kind = type(spec.default)
-    accepted = {float: (int, float), int: int, bool: bool, str: str}[kind]
+    accepted: Any = {float: (int, float), int: int, bool: bool, str: str}[kind]
     if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
         raise ConfigError(f'{spec.name}: expected {kind.__name__}, got {value!r}')
     if kind is float and not math.isfinite(value):

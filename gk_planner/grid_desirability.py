@@ -1,0 +1,161 @@
+"""Desirability of one goal over the whole grid: the log-sum-exp kernel (temperature > 0).
+
+With p_a uniform over the n actions of a cell (moves, a_n, a_g) the saLMDP of the paper
+(eq. salmdp_linear_z) reduces to one unknown per cell, z(x) = E_{p_a} z(x, a):
+
+    z(x) (1 - s(x)) = sum_d k(x, x') z(x') + [x = target] / n,    k = exp(-step / T) / n,
+
+where s(x) collects the actions that stay. z spans thousands of orders of magnitude, so each value
+is kept as m * 2^e with an integer e of its own: nothing underflows and nothing cancels, since
+only positive numbers are added. Two kinds of sweeps, both in the order of falling z, alternate:
+
+* *ratio sweep*: neighbours that come earlier enter with their new value, later ones with their old
+  ratio z(x')/z(x). Errors that are constant or vary slowly vanish at once, at any distance.
+* *plain sweep*: Gauss-Seidel, which damps the rough errors that the ratio sweep may amplify.
+
+A few dozen rounds reach 1e-9 in log z on a million cells, where plain z-iteration needs tens of
+thousands of sweeps and a plain LU underflows.
+"""
+
+import math
+from typing import NamedTuple
+
+from numba import njit
+import numpy as np
+from numpy.typing import NDArray
+
+from gk_planner.errors import NotConvergedError
+from gk_planner.grid_shortest_path import Grid, shortest_paths, step_cost
+
+_LOG2E = 1.0 / math.log(2.0)
+# Powers of two from 2^-120, below which a summand cannot change a double of order one, to 2^2.
+_LOWEST = -120
+_POWERS = 2.0 ** np.arange(_LOWEST, 3)
+# The order of falling z settles early; later it is only refreshed.
+_SORT_ROUNDS = 8
+_SORT_PERIOD = 10
+
+
+class Prior(NamedTuple):
+    """Passive dynamics and temperature in the form the kernel needs."""
+
+    log2_step: float    # log2 of the gain of a step of cost 1
+    log2_choice: float  # log2 of p_a = 1/n
+    stay: float         # gain of one action that stays, exp(-1/T)/n
+
+
+def log_desirability(grid: Grid, target: int, *, n_actions: int, temperature: float,
+                     ends_on_entry: bool = False, tolerance: float = 1e-9,
+                     max_rounds: int = 10_000) -> NDArray[np.float64]:
+    """Return log z of every cell, -inf where the target cannot be reached.
+
+    Parameters
+    ----------
+    grid : Grid
+        Moves and weights.
+    target : int
+        Cell of the goal.
+    n_actions : int
+        Number of actions of a cell: the moves of the connectivity, a_n and a_g.
+    temperature : float
+        A straight step of weight 1 costs ``1 / temperature``.
+    ends_on_entry : bool
+        The option ends when the target is entered (trigger contact), not by a_g there.
+    tolerance : float
+        Largest change of log z in the last round.
+    max_rounds : int
+        When to give up.
+
+    Raises
+    ------
+    NotConvergedError
+        If ``max_rounds`` rounds do not suffice.
+
+    """
+    prior = Prior(-_LOG2E / temperature, -math.log2(n_actions),
+                  math.exp(-1.0 / temperature) / n_actions)
+    mantissa = np.zeros(grid.moves.size)
+    exponent = np.zeros(grid.moves.size, dtype=np.int64)
+    _, order = shortest_paths(grid, target)
+    if ends_on_entry:
+        mantissa[target] = 1.0
+        order = order[order != target]
+    rank = np.full(grid.moves.size, -1, dtype=np.int32)
+    change = np.inf
+    for done in range(max_rounds):
+        _sweep(grid, prior, target, order, rank, mantissa, exponent, False)
+        if done < _SORT_ROUNDS or done % _SORT_PERIOD == 0:
+            order = order[np.argsort(-exponent[order] - np.log2(mantissa[order]), kind='stable')]
+            rank[order] = np.arange(order.size, dtype=np.int32)
+        change = _sweep(grid, prior, target, order, rank, mantissa, exponent, True)
+        if change <= tolerance:
+            log_z = np.full(grid.moves.size, -np.inf)
+            reached = mantissa > 0
+            log_z[reached] = np.log(mantissa[reached]) + exponent[reached] / _LOG2E
+            return log_z
+    raise NotConvergedError(f'desirability of cell {target} at temperature {temperature:g}: '
+                            f'log z still changes by {change:.1e} after {max_rounds} rounds')
+
+
+@njit(cache=True, nogil=True)
+def _shift(mantissa: float, exponent: int) -> float:
+    """mantissa * 2^exponent, or 0 where too small to matter beside a number of order one."""
+    return mantissa * _POWERS[exponent - _LOWEST] if exponent >= _LOWEST else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _gain(prior: Prior, cost: float) -> tuple[float, int]:
+    """k = exp(-cost/T)/n as mantissa and exponent."""
+    log2_k = prior.log2_step * cost + prior.log2_choice
+    whole = math.floor(log2_k)
+    return 2.0 ** (log2_k - whole), int(whole)
+
+
+@njit(cache=True, nogil=True)
+def _sweep(grid: Grid, prior: Prior, target: int, order: NDArray[np.int32],
+           rank: NDArray[np.int32], mantissa: NDArray[np.float64], exponent: NDArray[np.int64],
+           by_ratio: bool) -> float:
+    """Update z in place, by ratio or plainly; returns the largest change of log z."""
+    n_moves = grid.offsets.size
+    gain_m, gain_e = np.empty(n_moves), np.empty(n_moves, dtype=np.int64)
+    for move in range(n_moves):
+        gain_m[move], gain_e[move] = _gain(prior, 1.0 if move < 4 else math.sqrt(2.0))
+    term_m, term_e = np.empty(n_moves + 1), np.empty(n_moves + 1, dtype=np.int64)
+    largest = 0.0
+    for index in range(order.size):
+        cell = order[index]
+        n_terms = 0
+        top = -(1 << 60)
+        left = 1.0 - 2.0 * prior.stay
+        if cell == target:
+            term_m[0], term_e[0] = _gain(prior, 0.0)
+            top = term_e[0]
+            n_terms = 1
+            left += prior.stay
+        for move in range(n_moves):
+            other = cell + grid.offsets[move]
+            if not (grid.moves[cell] >> move) & 1 or mantissa[other] == 0.0:
+                continue
+            k_m, k_e = gain_m[move], gain_e[move]
+            if grid.weight.size:
+                k_m, k_e = _gain(prior, step_cost(grid, cell, move))
+            if by_ratio and rank[other] > index:
+                lead = min(exponent[other] - exponent[cell], 2)
+                ratio = min(_shift(mantissa[other], lead) / mantissa[cell], 1.0)
+                left -= _shift(k_m, k_e) * ratio
+            else:
+                term_m[n_terms] = k_m * mantissa[other]
+                term_e[n_terms] = k_e + exponent[other]
+                top = max(top, term_e[n_terms])
+                n_terms += 1
+        total = 0.0
+        for term in range(n_terms):
+            total += _shift(term_m[term], term_e[term] - top)
+        new_m, new_e = math.frexp(total / left)
+        new_e += top
+        if by_ratio:
+            change = math.log(new_m / mantissa[cell]) + (new_e - exponent[cell]) / _LOG2E
+            largest = max(largest, abs(change))
+        mantissa[cell] = new_m
+        exponent[cell] = new_e
+    return largest
