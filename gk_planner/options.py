@@ -6,7 +6,7 @@ u(a|x) ~ p_a exp(-q(x, a)) z(x'), of which ``path`` follows the most probable mo
 the target and where the target cannot be reached (eq. termination).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 import math
@@ -18,10 +18,18 @@ from numpy.typing import NDArray
 from gk_planner.base_space import BaseSpace
 from gk_planner.grid_desirability import log_desirability
 from gk_planner.grid_shortest_path import (
-    ARRIVED, descend, follow, Grid, NO_WAY, path_costs, shortest_paths, step_cost)
+    ARRIVED,
+    descend,
+    follow,
+    Grid,
+    NO_WAY,
+    path_costs,
+    shortest_paths,
+    step_cost,
+)
 
-# Costs are multiples of 2^-30 m: sums of them are exact, so that equal ways tie exactly.
-_COST_UNIT = 2.0 ** -30
+# Costs are multiples of 2^-36 m: sums of them are exact, so that equal ways tie exactly.
+_COST_UNIT = 2.0 ** -36
 
 Cells = NDArray[np.int64]
 
@@ -73,13 +81,13 @@ class Option:
 
     def metres(self, cells: Cells) -> NDArray[np.float64]:
         """Return the cost in metres of the path from each cell, inf where there is none."""
-        costs = path_costs(self.grid, self.direction, cells, self.target) * self.resolution
-        return np.asarray(np.rint(costs / _COST_UNIT) * _COST_UNIT)
+        return np.asarray(
+            path_costs(self.grid, self.direction, cells, self.target) * self.resolution)
 
     def values(self, cells: Cells) -> NDArray[np.float64]:
-        """Return v_g: metres at temperature 0, -log z above."""
+        """Return v_g: at temperature 0 metres, rounded to the cost unit, above it -log z."""
         if self.log_z is None:
-            return self.metres(cells)
+            return np.asarray(np.rint(self.metres(cells) / _COST_UNIT) * _COST_UNIT)
         values = -self.log_z[cells]
         if self.ends_on_entry:
             values[cells == self.target] = self._return_value()
@@ -145,28 +153,73 @@ def solve_option(grid: Grid, space: BaseSpace, target: int, *,
 
 
 class OptionLibrary:
-    """Options by target cell, solved once and kept (policy remappability, P1 of the paper)."""
+    """Options by target cell, solved once and kept (policy remappability, P1 of the paper).
+
+    Besides the options on the open floor it keeps those of ``trigger: contact``: on a floor whose
+    ``walls`` (cells of sites) may be left but not entered, except the target, and on a floor that
+    is ``inside`` a set of cells.
+    """
 
     def __init__(self, space: BaseSpace) -> None:
         self.space = space
         self.grid = grid_of(space)
-        self._options: dict[int, Option] = {}
+        self._options: dict[tuple[str, bytes, int], Option] = {}
 
     def __len__(self) -> int:
         return len(self._options)
 
     def get(self, targets: Iterable[int]) -> list[Option]:
-        """Return the options to the given cells, solving those that are missing on all cores."""
-        wanted = [int(target) for target in targets]
-        missing = sorted(set(wanted) - self._options.keys())
-        with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-            for option in pool.map(self._solve, missing):
-                self._options[option.target] = option
-        return [self._options[target] for target in wanted]
+        """Return the options to the given cells on the open floor."""
+        return self._get('open', b'', targets, lambda _: self.grid, ends_on_entry=False)
 
     def complete(self) -> list[Option]:
         """Return the complete ensemble: one option for every free cell."""
         return self.get(np.flatnonzero(self.space.free))
 
-    def _solve(self, target: int) -> Option:
-        return solve_option(self.grid, self.space, target)
+    def avoiding(self, walls: Cells, targets: Iterable[int]) -> list[Option]:
+        """Return options that enter no cell of ``walls`` but their target, and end on entry."""
+        floor = _without_entries(self.grid, walls)
+
+        def grid_to(target: int) -> Grid:
+            moves = floor.moves.copy()
+            for move, offset in enumerate(self.grid.offsets):
+                source = target - offset
+                if 0 <= source < moves.size:
+                    moves[source] |= self.grid.moves[source] & np.uint8(1 << move)
+            return self.grid._replace(moves=moves)
+
+        return self._get('walls', walls.tobytes(), targets, grid_to, ends_on_entry=True)
+
+    def inside(self, cells: Cells, targets: Iterable[int]) -> list[Option]:
+        """Return options that move within a set of cells only, and end on entry."""
+        outside = np.ones(self.grid.moves.size, dtype=bool)
+        outside[cells] = False
+        floor = _without_entries(self.grid, np.flatnonzero(outside))
+        moves = np.where(outside, np.uint8(0), floor.moves)
+        return self._get('inside', cells.tobytes(), targets,
+                         lambda _: floor._replace(moves=moves), ends_on_entry=True)
+
+    def _get(self, kind: str, floor: bytes, targets: Iterable[int],
+             grid_to: Callable[[int], Grid], *, ends_on_entry: bool) -> list[Option]:
+        wanted = [int(target) for target in targets]
+        missing = [target for target in dict.fromkeys(wanted)
+                   if (kind, floor, target) not in self._options]
+
+        def solve(target: int) -> Option:
+            return solve_option(grid_to(target), self.space, target, ends_on_entry=ends_on_entry)
+
+        if missing:
+            with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+                for option in pool.map(solve, missing):
+                    self._options[kind, floor, option.target] = option
+        return [self._options[kind, floor, target] for target in wanted]
+
+
+def _without_entries(grid: Grid, walls: Cells) -> Grid:
+    """Return the grid without the moves that enter a wall."""
+    moves = grid.moves.copy()
+    for move, offset in enumerate(grid.offsets):
+        sources = walls - offset
+        sources = sources[(sources >= 0) & (sources < moves.size)]
+        moves[sources] &= np.uint8(255 - (1 << move))
+    return grid._replace(moves=moves)

@@ -1,0 +1,215 @@
+"""Grounding: on which cells of the base space which goal is completed (the affordance F).
+
+Every site covers free cells: a point its own cell, a region all cells with their centre inside.
+From all of them the planner needs only a few, the *nodes* (the state-actions XA_G of the paper):
+a robot that completes a goal deep inside its region could have completed it where it came in, so
+the entering cells suffice, together with the start and with the nodes of other goals that lie
+inside.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+import shapely
+
+from gk_planner.annotations import polygon_cells
+from gk_planner.base_space import BaseSpace
+from gk_planner.boolean_task import Site, Task
+from gk_planner.errors import TaskError
+from gk_planner.options import Cells
+
+
+@dataclass(frozen=True, eq=False)
+class Grounding:
+    """The sites of a task on a base space.
+
+    Attributes
+    ----------
+    site_cells : tuple of ndarray
+        The free cells of every site, in rising order; empty if it stands in blocked cells.
+    start_cell : int
+        Cell of the robot.
+    warnings : tuple of str
+        Sites that were moved to a free cell.
+
+    """
+
+    space: BaseSpace
+    task: Task
+    site_cells: tuple[Cells, ...]
+    start_cell: int
+    warnings: tuple[str, ...]
+
+    @cached_property
+    def goal_cells(self) -> tuple[Cells, ...]:
+        """The free cells of every goal: the union over its sites."""
+        return tuple(_union([self.site_cells[site] for site in self.task.goal_sites(goal)])
+                     for goal in range(len(self.task.goals)))
+
+    @cached_property
+    def fixed_goals(self) -> frozenset[int]:
+        """Goals whose bit can never flip again: done and irreversible."""
+        return self.task.done - self.task.reversible
+
+    @cached_property
+    def walls(self) -> Cells:
+        """Under contact the cells whose touch does something: all sites of goals not fixed."""
+        return _union([cells for goal, cells in enumerate(self.goal_cells)
+                       if goal not in self.fixed_goals])
+
+    @cached_property
+    def nodes(self) -> tuple[Cells, ...]:
+        """For every goal the cells at which a plan may complete it, in rising order."""
+        find = self._contact_nodes if self.task.trigger == 'contact' else self._action_nodes
+        return find()
+
+    def site_at(self, goal: int, cell: int) -> int:
+        """Return the first site of a goal that covers a cell."""
+        return next(site for site in self.task.goal_sites(goal)
+                    if np.any(self.site_cells[site] == cell))
+
+    def _action_nodes(self) -> tuple[Cells, ...]:
+        moving = [cells if goal not in self.fixed_goals else cells[:0]
+                  for goal, cells in enumerate(self.goal_cells)]
+        candidates = _union([np.array([self.start_cell]),
+                             *(self._border(cells, ways=(True,)) for cells in moving)])
+        return tuple(np.intersect1d(cells, candidates, assume_unique=True) for cells in moving)
+
+    def _contact_nodes(self) -> tuple[Cells, ...]:
+        nodes = []
+        after_start = self._neighbours(np.array([self.start_cell]), entering=False)
+        for goal, cells in enumerate(self.goal_cells):
+            if goal in self.fixed_goals:
+                nodes.append(cells[:0])
+            elif goal in self.task.reversible:
+                # Every step inside flips the bit again, so every cell counts.
+                nodes.append(cells)
+            else:
+                found = self._border(cells, ways=(True, False))
+                if np.isin(self.start_cell, cells):
+                    found = np.union1d(found, np.intersect1d(after_start, cells))
+                nodes.append(found)
+        return tuple(nodes)
+
+    def _border(self, cells: Cells, ways: tuple[bool, ...]) -> Cells:
+        """Cells that a move from outside enters (way True) or a move to outside leaves (False)."""
+        if cells.size <= 1:
+            return cells
+        crossing = np.zeros(cells.size, dtype=bool)
+        for entering in ways:
+            for move, offset in enumerate(self._offsets):
+                others = cells - offset if entering else cells + offset
+                outside = ~np.isin(others, cells)
+                sources = others if entering else cells
+                crossing |= outside & self._has_move(sources, move)
+        return cells[crossing]
+
+    def _neighbours(self, cells: Cells, entering: bool) -> Cells:
+        found = []
+        for move, offset in enumerate(self._offsets):
+            others = cells - offset if entering else cells + offset
+            found.append(others[self._has_move(others if entering else cells, move)])
+        return _union(found)
+
+    def _has_move(self, cells: Cells, move: int) -> NDArray[np.bool_]:
+        moves = self.space.moves
+        valid = (cells >= 0) & (cells < moves.size)
+        return np.asarray(valid & ((moves[np.where(valid, cells, 0)] >> move) & 1).astype(bool))
+
+    @property
+    def _offsets(self) -> NDArray[np.int64]:
+        return self.space.offsets[:self.space.config.connectivity]
+
+
+def ground(task: Task, space: BaseSpace, start: tuple[float, float]) -> Grounding:
+    """Place the sites of a task on a base space.
+
+    Raises
+    ------
+    StartError
+        If the start is outside the map or blocked.
+    TaskError
+        If a site has no place, lies outside the map, or under ``trigger: contact`` shares a cell
+        with a site of another goal.
+
+    """
+    start_cell = space.start_cell(start)
+    warnings: list[str] = []
+    site_cells = tuple(_site_cells(task, index, space, warnings)
+                       for index in range(len(task.sites)))
+    if task.trigger == 'contact':
+        _check_no_shared_cell(task, site_cells, space)
+    return Grounding(space, task, site_cells, start_cell, tuple(warnings))
+
+
+def _site_cells(task: Task, index: int, space: BaseSpace, warnings: list[str]) -> Cells:
+    site = task.sites[index]
+    where = f'{task.source}: sites[{index}]'
+    covered = _covered_cells(site, space, where)
+    free = covered[space.free.ravel()[covered]]
+    if free.size or space.config.snap_radius == 0:
+        return free
+    nearest = _nearest_free(space, covered)
+    if nearest is None:
+        return free
+    cell, distance = nearest
+    x, y = space.centres(np.array([cell]))[0]
+    warnings.append(f"site '{site.name}' stands in a blocked cell; moved {distance:.3g} m to "
+                    f'({x:.3f}, {y:.3f})')
+    return np.array([cell], dtype=np.int64)
+
+
+def _covered_cells(site: Site, space: BaseSpace, where: str) -> Cells:
+    """All cells of a site, free or not."""
+    grid_map = space.grid_map
+    if site.region is not None:
+        rows, cols = polygon_cells(grid_map, site.region)
+        if rows.size:
+            return np.asarray(rows * grid_map.cols + cols, dtype=np.int64)
+        point = shapely.Polygon(site.region).representative_point()
+        position, field = (point.x, point.y), 'region'
+    elif site.position is not None:
+        position, field = site.position, 'position'
+    else:
+        raise TaskError(f"{where}: site '{site.name}' needs a position or a region on a map")
+    cell = grid_map.cell_of(*position)
+    if cell is None:
+        raise TaskError(f"{where}.{field}: site '{site.name}' at ({position[0]:g}, "
+                        f'{position[1]:g}) is outside the map')
+    return np.array([cell[0] * grid_map.cols + cell[1]], dtype=np.int64)
+
+
+def _nearest_free(space: BaseSpace, covered: Cells) -> tuple[int, float] | None:
+    """Nearest free cell within ``snap_radius``, between centres; ties to lowest row, column."""
+    reach = space.config.snap_radius / space.resolution + 1e-9
+    rows, cols = np.divmod(covered, space.grid_map.cols)
+    low = [max(0, int(v.min() - math.ceil(reach))) for v in (rows, cols)]
+    window = space.free[low[0]:int(rows.max() + reach) + 2, low[1]:int(cols.max() + reach) + 2]
+    best: tuple[int, float] | None = None
+    for row, col in np.argwhere(window) + np.array(low):
+        distance = float(np.hypot(rows - row, cols - col).min())
+        if distance <= reach and (best is None or distance < best[1] - 1e-9):
+            best = int(row * space.grid_map.cols + col), distance
+    return best and (best[0], best[1] * space.resolution)
+
+
+def _check_no_shared_cell(task: Task, site_cells: tuple[Cells, ...], space: BaseSpace) -> None:
+    owner: dict[int, int] = {}
+    for site, cells in enumerate(site_cells):
+        for cell in cells.tolist():
+            other = owner.setdefault(cell, site)
+            if task.site_goals[other] != task.site_goals[site]:
+                x, y = space.centres(np.array([cell]))[0]
+                raise TaskError(
+                    f"{task.source}: sites[{site}]: under trigger contact the sites "
+                    f"'{task.sites[other].name}' and '{task.sites[site].name}' of different goals "
+                    f'share the cell at ({x:.3f}, {y:.3f})')
+
+
+def _union(arrays: list[Cells]) -> Cells:
+    if not arrays:
+        return np.empty(0, dtype=np.int64)
+    return np.unique(np.concatenate(arrays)).astype(np.int64)
