@@ -8,6 +8,7 @@ paper's State-Action LMDP (section:saLMDP) with impossible moves at infinite cos
 
 from functools import cached_property
 import os
+import time
 from typing import Any
 
 import numpy as np
@@ -43,11 +44,14 @@ class BaseSpace:
     weight : ndarray of float64, shape (rows, cols), or None where every weight is 1
     moves : ndarray of uint8, shape (rows * cols,)
         Bit d of ``moves[cell]`` says that move d (see :mod:`gk_planner.moves`) is possible.
+    build_ms : float
+        How long it took to build, in milliseconds.
 
     """
 
     def __init__(self, grid_map: OccupancyMap, config: Config | None = None,
                  annotations: Annotations | None = None) -> None:
+        began = time.perf_counter()
         self.grid_map = grid_map
         self.config = config or Config()
         if annotations is None:
@@ -62,6 +66,7 @@ class BaseSpace:
         for array in (self.free, self.weight, self.moves):
             if array is not None:
                 array.setflags(write=False)
+        self.build_ms = (time.perf_counter() - began) * 1e3
 
     @classmethod
     def from_file(cls, map_yaml: str | os.PathLike[str], **config_fields: Any) -> 'BaseSpace':

@@ -48,11 +48,11 @@ class Legs:
     entry: FloatArray
     passes_done: bool = False
 
-    def restricted(self, keep: NDArray[np.bool_]) -> 'Legs':
-        """Return the legs among some of the nodes."""
-        both = np.ix_(keep, keep)
-        return Legs(self.node_goal[keep], self.flip[both], self.through[both], self.entry[keep],
-                    self.passes_done)
+    def restricted(self, nodes: IntArray) -> 'Legs':
+        """Return the legs among some of the nodes, given in rising order."""
+        both = np.ix_(nodes, nodes)
+        return Legs(self.node_goal[nodes], self.flip[both], self.through[both],
+                    self.entry[nodes], self.passes_done)
 
     def reachable(self) -> NDArray[np.bool_]:
         """Return the nodes that some chain of jumps from the start reaches."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 from numba import njit
 import numpy as np
-from numpy.typing import NDArray
 
 from gk_planner.errors import NotConvergedError
 from gk_planner.goal_kernel import FloatArray, IntArray, JumpGraph, Legs

@@ -159,15 +159,16 @@ def reachable_states(task: Task, goals: tuple[int, ...], max_states: int) -> Tas
         expand = np.flatnonzero(~accepting[-1])
         chosen = [expand[flips.allowed(layer[expand], bit)] for bit in range(len(goals))]
         row = np.concatenate([expand[:0], *chosen])
-        bit = np.repeat(np.arange(len(goals)), [len(part) for part in chosen])
+        flipping = np.repeat(np.arange(len(goals)), [len(part) for part in chosen])
         flipped = layer[row]
-        flipped[np.arange(len(row)), bit >> 6] ^= _ONE << (bit & 63).astype(np.uint64)
+        flipped[np.arange(len(row)), flipping >> 6] ^= (
+            _ONE << (flipping & 63).astype(np.uint64))
         # Irreversible flips never come back to an earlier layer.
         known = layer[:0] if is_acyclic else np.concatenate(layers)
         target, layer = _number_rows(known, flipped)
         target[target >= len(known)] += n_states - len(known)
         sources.append(first + row)
-        bits.append(bit)
+        bits.append(flipping)
         targets.append(target)
         first, n_states = n_states, n_states + len(layer)
         if n_states > max_states:

@@ -1,0 +1,169 @@
+"""The planner: ground the task, look up the options, solve the task layer, lay out the waypoints.
+
+This file reads as the algorithm (paper, Algorithm 2, in the affordance subspace); each step is a
+module of its own.
+"""
+
+from collections.abc import Iterable, Mapping
+import dataclasses
+import time
+from typing import Any
+
+import numpy as np
+
+from gk_planner.base_space import BaseSpace
+from gk_planner.boolean_task import Site, Task
+from gk_planner.errors import RegroundError, StartError, TaskError
+from gk_planner.formula import nearest
+from gk_planner.grounding import ground, Grounding
+from gk_planner.option_legs import OptionLegs
+from gk_planner.options import OptionLibrary
+from gk_planner.results import Plan
+from gk_planner.task_solver import solve_on_legs
+from gk_planner.task_states import relevant_goals
+from gk_planner.waypoints import plan_options
+
+
+class Planner:
+    """Plans tasks on one base space and keeps the options it has solved.
+
+    Parameters
+    ----------
+    base_space : BaseSpace
+        The map with its configuration.
+
+    Attributes
+    ----------
+    library : OptionLibrary
+        Options by cell, reused by every later call.
+
+    """
+
+    def __init__(self, base_space: BaseSpace) -> None:
+        self.base_space = base_space
+        self.library = OptionLibrary(base_space)
+        self._last_task: Task | None = None
+
+    def plan(self, task: Task, start: tuple[float, float] | None = None) -> Plan:
+        """Return the cheapest plan (at temperature > 0 the most probable one).
+
+        Parameters
+        ----------
+        task : Task
+            What is to be done.
+        start : tuple of float, optional
+            Position of the robot in metres; the task's own start if not given.
+
+        Raises
+        ------
+        StartError
+            If there is no start, or it is outside the map or blocked.
+        TaskError
+            If a site cannot be placed on the map.
+        InfeasibleError
+            If the task cannot be done; names the irreducible conflict.
+        LimitError, NotConvergedError
+            If a limit of the configuration is met.
+
+        """
+        start = start if start is not None else task.start
+        if start is None:
+            raise StartError(f'{task.source}: no start; give one with the call or in the task')
+        task = dataclasses.replace(task, start=(float(start[0]), float(start[1])))
+        plan = self._solve(task, ground(task, self.base_space, start))
+        self._last_task = task
+        return plan
+
+    def reground(self, sites: Iterable[Mapping[str, Any]], removed: Iterable[str] = (),
+                 start: tuple[float, float] | None = None,
+                 done: Iterable[str] | None = None) -> Plan:
+        """Move, add or remove sites of the last task and plan again.
+
+        Parameters
+        ----------
+        sites : iterable of mappings
+            Sites as in the task file; a known name replaces that site, a new one adds an
+            alternative to a known goal.
+        removed : iterable of str
+            Names of sites that are gone.
+        start : tuple of float, optional
+            Where the robot is now; the last start if not given.
+        done : iterable of str, optional
+            Goals done by now; those of the last task if not given.
+
+        Raises
+        ------
+        RegroundError
+            If there is no last task, a name is unknown, or a site brings a new feature set. The
+            last task is then kept as it was, as it is when the new one is infeasible.
+
+        """
+        if self._last_task is None:
+            raise RegroundError('reground: there is no task yet; call plan first')
+        task = _regrounded(self._last_task, sites, removed, done)
+        return self.plan(task, start)
+
+    def _solve(self, task: Task, grounding: Grounding) -> Plan:
+        config = self.base_space.config
+        soft = config.temperature > 0
+        warnings = (*task.warnings, *grounding.warnings)
+        timing = {'base_space': self.base_space.build_ms, 'options': 0.0, 'task': 0.0}
+        if task.formula.holds(task.initial_bits):
+            return Plan((), 0.0, True, 0.0, warnings, timing, 0.0 if soft else None)
+
+        began = time.perf_counter()
+        placed = [goal for goal, nodes in enumerate(grounding.nodes) if nodes.size]
+        goals = placed if task.trigger == 'contact' else relevant_goals(
+            task, placed, drop_harmful=not soft)
+        legs = OptionLegs(self.library, grounding, goals)
+        table = legs.legs
+        timing['options'] = _milliseconds(began)
+
+        began = time.perf_counter()
+        unit = self.base_space.resolution * config.temperature if soft else 1.0
+        policy, nodes = solve_on_legs(task, table, legs.site_nodes(), config,
+                                      completion_cost=config.option_cost / unit)
+        options = plan_options(policy.rollout(), nodes, legs, policy.states, config.option_cost)
+        timing['task'] = _milliseconds(began)
+
+        cost = float(np.sum([option.cost for option in options]))
+        return Plan(options, cost, not soft, 0.0 if soft else cost, warnings, timing,
+                    policy.value() if soft else None)
+
+
+def _regrounded(task: Task, sites: Iterable[Mapping[str, Any]], removed: Iterable[str],
+                done: Iterable[str] | None) -> Task:
+    known = {site.name: site for site in task.sites}
+    for name in removed:
+        if name not in known:
+            raise RegroundError(f"reground: removed: no site '{name}'{nearest(name, known)}")
+        del known[name]
+    for index, fields in enumerate(sites):
+        try:
+            site = Site.from_dict(fields, f'reground: sites[{index}]')
+        except TaskError as error:
+            raise RegroundError(error.message) from None
+        if frozenset(site.features) not in {goal.features for goal in task.goals}:
+            raise RegroundError(
+                f"reground: sites[{index}].features: site '{site.name}' brings the new feature "
+                f"set {sorted(site.features)}; that is a new task")
+        known[site.name] = site
+    try:
+        return task.replace(sites=known.values(),
+                            done=None if done is None else _goal_indices(task, done))
+    except TaskError as error:
+        raise RegroundError(error.message) from None
+
+
+def _goal_indices(task: Task, names: Iterable[str]) -> list[int]:
+    indices = []
+    for name in names:
+        if name not in task.goal_names:
+            hint = nearest(name, task.goal_names)
+            raise RegroundError(f"reground: done: no goal '{name}'{hint}")
+        indices.append(task.goal_names.index(name))
+    return indices
+
+
+def _milliseconds(began: float) -> float:
+    return (time.perf_counter() - began) * 1e3

@@ -1,0 +1,58 @@
+"""From the rollout of the task policy to options with paths in metres."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gk_planner.option_legs import OptionLegs
+from gk_planner.results import PlannedOption, Point
+from gk_planner.task_policy import Jump
+from gk_planner.task_states import TaskStates
+
+
+def plan_options(jumps: Sequence[Jump], nodes: NDArray[np.int64], legs: OptionLegs,
+                 states: TaskStates, option_cost: float) -> tuple[PlannedOption, ...]:
+    """Join each completion with the jumps over done sites before it into one option.
+
+    Parameters
+    ----------
+    jumps : sequence of Jump
+        The rollout; the last one flips a bit.
+    nodes : ndarray of int
+        The number in ``legs`` of every node of the policy.
+    legs : OptionLegs
+        Where the cells of each jump come from.
+    states : TaskStates
+        For the task state after each option.
+    option_cost : float
+        Metres that every completion costs.
+
+    """
+    grounding = legs.grounding
+    task, space = grounding.task, grounding.space
+    options: list[PlannedOption] = []
+    origin: int | None = None
+    cells = [np.array([grounding.start_cell])]
+    metres = 0.0
+    for jump in jumps:
+        node = int(nodes[jump.node])
+        way, length = legs.way(origin, node, jump.flips)
+        cells.append(way[1:])
+        metres += length
+        origin = node
+        if not jump.flips:
+            continue
+        path = _points(space.centres(np.concatenate(cells)))
+        goal = int(legs.node_goal[node])
+        cell = int(legs.node_cell[node])
+        options.append(PlannedOption(
+            goal=task.goals[goal].name, site=task.sites[grounding.site_at(goal, cell)].name,
+            cost=metres + option_cost, position=path[-1], path=path,
+            task_state=dict(zip(task.goal_names, states.bits(jump.state), strict=True))))
+        cells, metres = [np.array([cell])], 0.0
+    return tuple(options)
+
+
+def _points(centres: NDArray[np.float64]) -> tuple[Point, ...]:
+    return tuple((x, y) for x, y in centres.tolist())
