@@ -17,6 +17,8 @@ ARRIVED = 254
 NO_WAY = 255
 
 _SQRT2 = math.sqrt(2.0)
+# Relative difference of values that rounding can make.
+_TIE = 1e-11
 
 
 class Grid(NamedTuple):
@@ -93,17 +95,20 @@ def shortest_paths(grid: Grid, target: int) -> tuple[NDArray[np.float64], NDArra
 
 @njit(cache=True, nogil=True)
 def descend(grid: Grid, value: NDArray[np.float64], step_scale: float) -> NDArray[np.uint8]:
-    """Return the move of each cell that minimizes ``step_scale * step + value``; first of ties."""
+    """Return the move of each cell that minimizes ``step_scale * step + value``; first of ties.
+
+    Moves that differ by rounding only are ties, so that paths do not depend on it.
+    """
     direction = np.full(value.size, NO_WAY, dtype=np.uint8)
     for cell in range(value.size):
         if value[cell] == np.inf:
             continue
         best = np.inf
         for move in range(grid.offsets.size):
-            if (grid.moves[cell] >> move) & 1:
-                other = cell + grid.offsets[move]
+            other = cell + grid.offsets[move]
+            if (grid.moves[cell] >> move) & 1 and value[other] < np.inf:
                 candidate = step_scale * step_cost(grid, cell, move) + value[other]
-                if candidate < best:
+                if direction[cell] == NO_WAY or candidate < best - _TIE * (1.0 + abs(best)):
                     best = candidate
                     direction[cell] = move
     return direction

@@ -115,11 +115,7 @@ def solve_task(task: Task, site_costs: ArrayLike, start_costs: ArrayLike,
     n_sites = len(task.sites)
     between = _checked_costs(site_costs, (n_sites, n_sites), 'site_costs')
     entry = _checked_costs(start_costs, (n_sites,), 'start_costs')
-    order = np.argsort(np.array(task.site_goals, dtype=np.int64), kind='stable')
-    flip = between[np.ix_(order, order)]
-    legs = Legs(np.array(task.site_goals, dtype=np.int64)[order], flip, flip, entry[order],
-                task.trigger == 'contact')
-    site_nodes = [np.flatnonzero(order == site) for site in range(n_sites)]
+    legs, site_nodes = legs_of_sites(task, between, entry)
     if task.formula.holds(task.initial_bits):
         return TaskSolution(0.0, (), True, 0.0)
     policy, nodes = solve_on_legs(task, legs, site_nodes, config,
@@ -132,10 +128,21 @@ def solve_task(task: Task, site_costs: ArrayLike, start_costs: ArrayLike,
             policy.legs.flip[node] if jump.flips else policy.legs.through[node])
         cost += float(leg[jump.node]) + (config.option_cost if jump.flips else 0.0)
         node = jump.node
-    sequence = tuple(task.sites[order[nodes[jump.node]]].name for jump in way if jump.flips)
+    site_of = {int(places[0]): site for site, places in zip(task.sites, site_nodes, strict=True)}
+    sequence = tuple(site_of[int(nodes[jump.node])].name for jump in way if jump.flips)
     soft = config.temperature > 0
     return TaskSolution(cost, sequence, not soft, 0.0 if soft else cost,
                         policy.value() if soft else None)
+
+
+def legs_of_sites(task: Task, between: NDArray[np.float64], entry: NDArray[np.float64],
+                  ) -> tuple[Legs, list[NDArray[np.int64]]]:
+    """Return legs with one node per site, and the node of every site."""
+    goals = np.array(task.site_goals, dtype=np.int64)
+    order = np.argsort(goals, kind='stable')
+    flip = between[np.ix_(order, order)]
+    legs = Legs(goals[order], flip, flip, entry[order], task.trigger == 'contact')
+    return legs, [np.flatnonzero(order == site) for site in range(len(goals))]
 
 
 def _checked_costs(values: ArrayLike, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:

@@ -1,0 +1,40 @@
+# gk_planner: everything a person or CI runs. `make demo` and `make test` need nothing before them.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORLD ?= office
+DEMO_FLAGS_office := --robot-radius 0.2
+ANNOTATIONS := $(wildcard maps/$(WORLD)_annotations.yaml)
+DEMO_FLAGS := $(DEMO_FLAGS_$(WORLD)) $(if $(ANNOTATIONS),--annotations $(ANNOTATIONS))
+
+.PHONY: setup test lint demo bench clean
+
+setup: $(VENV)/.ready
+
+$(VENV)/.ready: setup.py pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+		|| { echo 'error: Python 3.10 or newer is needed (Debian package python3)'; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' \
+		|| { echo 'error: the Python venv module is missing (Debian package python3-venv)'; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	touch $@
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+demo: setup
+	@mkdir -p out
+	$(BIN)/python -m gk_planner plan maps/$(WORLD).yaml config/tasks/$(WORLD).yaml \
+		$(DEMO_FLAGS) --png out/$(WORLD).png
+	@echo 'picture: out/$(WORLD).png'
+
+bench: setup
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) out build install log
