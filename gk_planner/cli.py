@@ -20,7 +20,6 @@ from gk_planner.explain import explain
 from gk_planner.planner import Planner
 from gk_planner.results import Plan
 
-
 # Shorter names that stand beside the flag made from a field's name.
 _ALIASES = {'annotations_file': '--annotations'}
 
