@@ -47,7 +47,8 @@ def shortest_paths(grid: Grid, target: int) -> tuple[NDArray[np.float64], NDArra
     value = np.full(n_cells, np.inf)
     settled = np.empty(n_cells, dtype=np.int32)
     n_settled = 0
-    n_buckets = int(grid.max_step) + 3
+    n_buckets = 1 << math.ceil(math.log2(grid.max_step + 2.0))
+    last = n_buckets - 1
     head = np.full(n_buckets, -1, dtype=np.int32)
     after = np.full(n_cells, -1, dtype=np.int32)
     before = np.full(n_cells, -1, dtype=np.int32)
@@ -56,7 +57,7 @@ def shortest_paths(grid: Grid, target: int) -> tuple[NDArray[np.float64], NDArra
     waiting = 1
     level = 0
     while waiting > 0:
-        slot = level % n_buckets
+        slot = level & last
         while head[slot] >= 0:
             cell = head[slot]
             head[slot] = after[cell]
@@ -73,7 +74,7 @@ def shortest_paths(grid: Grid, target: int) -> tuple[NDArray[np.float64], NDArra
                 if candidate >= value[source]:
                     continue
                 if value[source] < np.inf:
-                    old = int(value[source]) % n_buckets
+                    old = int(value[source]) & last
                     if before[source] >= 0:
                         after[before[source]] = after[source]
                     else:
@@ -83,7 +84,7 @@ def shortest_paths(grid: Grid, target: int) -> tuple[NDArray[np.float64], NDArra
                 else:
                     waiting += 1
                 value[source] = candidate
-                new = int(candidate) % n_buckets
+                new = int(candidate) & last
                 after[source] = head[new]
                 before[source] = -1
                 if head[new] >= 0:

@@ -7,7 +7,8 @@ Without reversible bits every jump leads to a later task state and one backward 
 with them (or with done sites to pass over) the sweep is repeated to its fixed point. From a start
 outside the nodes one more backup gives the desirability to enter (DTE). mu*(o|s) is proportional
 to p_o exp(-q(s, o)) z(s'); at temperature 0 it is the cheapest option. Ties go to the fewest
-options, then to the lowest goal, then to the lowest node.
+options, then to the lowest goal, then to the lowest node; above temperature 0 values that differ
+by rounding alone tie, so that following mu* never circles.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,9 @@ from gk_planner.errors import NotConvergedError
 from gk_planner.goal_kernel import FloatArray, IntArray, JumpGraph, Legs
 from gk_planner.task_states import TaskStates
 
+# Relative to the values; below the first the iteration ends, below the second options tie.
 _TOLERANCE = 1e-12
+_SOFT_TIE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,8 @@ class TaskPolicy:
     values : ndarray
         v per stand and node: metres to go at temperature 0, -log z_AS above.
     hops : ndarray
-        At temperature 0 the number of jumps of the chosen way, which breaks ties.
+        Number of jumps to go, which breaks ties: at temperature 0 along the cheapest way, above
+        it along the shortest.
     completion_cost : float
         q_sigma of one completion, in the unit of the legs.
     soft : bool
@@ -63,8 +67,8 @@ class TaskPolicy:
         """Return all jumps from a node (None: the start) with q + v of each, best first."""
         graph, legs = self.graph, self.legs
         flip = legs.entry if node is None else legs.flip[node]
-        through = np.full_like(flip, np.inf) if node is None else legs.through[node]
-        found: list[tuple[float, int, int, int, Jump]] = []
+        through = legs.entry if node is None else legs.through[node]
+        found: list[tuple[int, int, int, Jump]] = []
         for jump in range(graph.jump_start[state], graph.jump_start[state + 1]):
             bit, stand = graph.jump_bit[jump], int(graph.jump_stand[jump])
             flips = bool(graph.jump_flips[jump])
@@ -73,11 +77,12 @@ class TaskPolicy:
             start = graph.stand_start[stand]
             totals = row + self.values[start:start + last - first]
             for index in np.flatnonzero(np.isfinite(totals)):
-                total = float(totals[index])
-                found.append((total, 0 if self.soft else int(self.hops[start + index]), jump,
-                              int(index), Jump(int(first + index), flips,
-                                               int(graph.jump_state[jump]), stand, total)))
-        found.sort(key=lambda item: item[:4])
+                found.append((int(self.hops[start + index]), jump, int(index), Jump(
+                    int(first + index), flips, int(graph.jump_state[jump]), stand,
+                    float(totals[index]))))
+        best = min((item[-1].total for item in found), default=0.0)
+        tie = best + (_SOFT_TIE * max(1.0, abs(best)) if self.soft else 0.0)
+        found.sort(key=lambda item: (max(item[-1].total, tie), *item[:3]))
         return [item[-1] for item in found]
 
     def value(self, state: int = 0, node: int | None = None) -> float:
@@ -128,13 +133,13 @@ def solve_task_policy(states: TaskStates, legs: Legs, graph: JumpGraph, *,
 
     """
     values = np.full(int(graph.stand_start[-1]), np.inf)
-    hops = np.zeros(0 if soft else values.size, dtype=np.int64)
+    hops = np.zeros(values.size, dtype=np.int64)
     log_options = float(np.log(max(len(legs.node_goal), 1)))
     one_sweep = states.is_acyclic and not legs.passes_done
     for sweep in range(1, max_sweeps + 1):
         change = _backward_sweep(graph, legs.flip, legs.through, completion_cost, values, hops,
                                  log_options, soft)
-        if one_sweep or change <= (_TOLERANCE if soft else 0.0):
+        if one_sweep or change <= _TOLERANCE:
             return TaskPolicy(states, legs, graph, values, hops, completion_cost, soft, sweep)
     raise NotConvergedError(f'task policy: values still change by {change:.1e} after '
                             f'{max_sweeps} sweeps')
@@ -144,7 +149,7 @@ def solve_task_policy(states: TaskStates, legs: Legs, graph: JumpGraph, *,
 def _backward_sweep(graph: JumpGraph, flip: FloatArray, through: FloatArray,
                     completion_cost: float, values: FloatArray, hops: IntArray,
                     log_options: float, soft: bool) -> float:
-    """Back up every stand once, later states first; returns the largest change."""
+    """Back up every stand once, later states first; returns the largest relative change."""
     largest = 0.0
     n_states = graph.accepting.size
     for state in range(n_states - 1, -1, -1):
@@ -156,16 +161,17 @@ def _backward_sweep(graph: JumpGraph, flip: FloatArray, through: FloatArray,
                     values[place] = 0.0
                     continue
                 if soft:
-                    new = _soft_backup(graph, flip, through, completion_cost, values,
-                                       log_options, state, node)
-                    changed = 0.0 if new == values[place] else abs(new - values[place])
+                    new, n_hops = _soft_backup(graph, flip, through, completion_cost, values,
+                                               hops, log_options, state, node)
                 else:
                     new, n_hops = _hard_backup(graph, flip, through, completion_cost, values,
                                                hops, state, node)
-                    changed = 1.0 if new < values[place] or n_hops < hops[place] else 0.0
-                    hops[place] = n_hops
-                values[place] = new
-                largest = max(largest, changed)
+                if n_hops != hops[place]:
+                    largest = max(largest, 1.0)
+                elif new != values[place]:
+                    change = abs(new - values[place]) / max(1.0, abs(new)) if soft else 1.0
+                    largest = max(largest, change)
+                values[place], hops[place] = new, n_hops
     return largest
 
 
@@ -190,22 +196,27 @@ def _hard_backup(graph: JumpGraph, flip: FloatArray, through: FloatArray,
 
 @njit(cache=True, nogil=True)
 def _soft_backup(graph: JumpGraph, flip: FloatArray, through: FloatArray,
-                 completion_cost: float, values: FloatArray, log_options: float, state: int,
-                 node: int) -> float:
-    """-log E_{p_o} exp(-q - v), with the running maximum factored out."""
-    least, total = np.inf, 0.0
+                 completion_cost: float, values: FloatArray, hops: IntArray,
+                 log_options: float, state: int, node: int) -> tuple[float, int]:
+    """-log E_{p_o} exp(-q - v), with the running maximum factored out, and the fewest jumps."""
+    least, total, least_hops = np.inf, 0.0, 0
     for jump in range(graph.jump_start[state], graph.jump_start[state + 1]):
         first = graph.node_start[graph.jump_bit[jump]]
         start = graph.stand_start[graph.jump_stand[jump]]
         extra = completion_cost if graph.jump_flips[jump] else 0.0
         for other in range(first, graph.node_start[graph.jump_bit[jump] + 1]):
             leg = flip[node, other] if graph.jump_flips[jump] else through[node, other]
-            term = leg + extra + values[start + other - first]
+            place = start + other - first
+            term = leg + extra + values[place]
             if term == np.inf:
                 continue
+            if total == 0.0 or hops[place] + 1 < least_hops:
+                least_hops = hops[place] + 1
             if term < least:
-                total = total * np.exp(term - least) + 1.0 if total > 0.0 else 1.0
+                total = total * np.exp(term - least) + 1.0
                 least = term
             else:
                 total += np.exp(least - term)
-    return log_options + least - np.log(total) if total > 0.0 else np.inf
+    if total == 0.0:
+        return np.inf, 0
+    return log_options + least - np.log(total), least_hops

@@ -160,6 +160,8 @@ def reachable_states(task: Task, goals: tuple[int, ...], max_states: int) -> Tas
         chosen = [expand[flips.allowed(layer[expand], bit)] for bit in range(len(goals))]
         row = np.concatenate([expand[:0], *chosen])
         flipping = np.repeat(np.arange(len(goals)), [len(part) for part in chosen])
+        if n_states + _fewest_new(layer, layers, row, flipping) > max_states:
+            raise _limit_error(task, goals, max_states)
         flipped = layer[row]
         flipped[np.arange(len(row)), flipping >> 6] ^= (
             _ONE << (flipping & 63).astype(np.uint64))
@@ -172,15 +174,33 @@ def reachable_states(task: Task, goals: tuple[int, ...], max_states: int) -> Tas
         targets.append(target)
         first, n_states = n_states, n_states + len(layer)
         if n_states > max_states:
-            raise LimitError(
-                f'{task.source}: more than {max_states} task states can be reached over '
-                f'{len(goals)} goals; add constraints or raise max_task_states')
+            raise _limit_error(task, goals, max_states)
         layers.append(layer)
         accepting.append(_accepts(task, goals, layer))
     source, flip_bit = np.concatenate(sources), np.concatenate(bits)
     order = np.lexsort((flip_bit, source))
     return TaskStates(task, goals, np.concatenate(layers), np.concatenate(accepting),
                       source[order], flip_bit[order], np.concatenate(targets)[order], is_acyclic)
+
+
+def _fewest_new(layer: Words, layers: list[Words], row: NDArray[np.int64],
+                flipping: NDArray[np.int64]) -> int:
+    """Return how many new states the flips lead to at least, before any of them is built.
+
+    A state with as many changed bits as layers before it, and one more flipped, is new; no state
+    with k changed bits is reached by more than k such flips.
+    """
+    changed = layer ^ layers[0]
+    depth = len(layers) - 1
+    outermost = np.bitwise_count(changed).sum(axis=1) == depth
+    is_changed = (changed[row, flipping >> 6] >> (flipping & 63).astype(np.uint64)) & _ONE
+    return int(np.count_nonzero(outermost[row] & (is_changed == 0))) // (depth + 1)
+
+
+def _limit_error(task: Task, goals: tuple[int, ...], max_states: int) -> LimitError:
+    return LimitError(
+        f'{task.source}: more than {max_states} task states can be reached over '
+        f'{len(goals)} goals; add constraints or raise max_task_states')
 
 
 def _number_rows(known: Words, rows: Words) -> tuple[NDArray[np.int64], Words]:

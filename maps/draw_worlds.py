@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from scipy import ndimage
 
 from gk_planner.occupancy_map import FREE, OCCUPIED, OccupancyMap, UNKNOWN
-
-_OCCUPANCY = {'#': OCCUPIED, 'o': OCCUPIED, ' ': UNKNOWN}
 
 
 class World(NamedTuple):
@@ -55,10 +54,13 @@ class World(NamedTuple):
         """The picture as an occupancy grid."""
         signs = np.array([list(line) for line in self.lines])
         signs = np.pad(signs, self.margin, constant_values=' ')
-        data = np.array([[_OCCUPANCY.get(sign, FREE) for sign in row] for row in signs])
+        signs = signs.repeat(self.cells, axis=0).repeat(self.cells, axis=1)
+        data = np.select([signs == '#', signs == 'o', signs == ' '],
+                         [OCCUPIED, OCCUPIED, UNKNOWN], FREE)
+        # A scanner sees the outline of furniture, never its inside.
+        data[ndimage.binary_erosion(signs == 'o')] = UNKNOWN
         corner = -self.margin * self.side
-        return OccupancyMap(np.kron(data, np.ones((self.cells, self.cells), dtype=int)),
-                            self.side / self.cells, (corner, corner, 0.0))
+        return OccupancyMap(data, self.side / self.cells, (corner, corner, 0.0))
 
     @property
     def cliffs(self) -> list[tuple[float, float, float]]:
@@ -110,20 +112,20 @@ RUNNING_EXAMPLE = """
 # and a shaft in the middle; reception, caretaker, open-plan office and lounge in the south.
 OFFICE = """
 ########################################################################
-#oooooooooooooo...#.oooooooo.......#oo.....oooooooo#oo..ooooooooooo....#
-#oooooooooooooo...#.oooooooo.......#oo.....oooooooo#oo..ooooooooooo....#
+#ooooooooooooo..oo#.oooooooo.......#oo.....oooooooo#oo..ooooooooooo....#
+#ooooooooooooo..oo#.oooooooo.......#oo.....oooooooo#oo..ooooooooooo....#
 #oo...............#.oooooooo.......#oo.....oooooooo#oo...............oo#
-#oo...............#................#oo.............#oo.......m.......oo#
+#oo....oo.........#................#oo.............#oo.......m.......oo#
 #oo.k.............#....oo.......ooo#oo........oo...#oo...............oo#
 #oo...oooo........#.............ooo#...............#oo...............oo#
 #oo...oooo........#.............ooo#...............#oo...............oo#
 #oo...............#.............ooo#...............#oo...............oo#
-#.................#.............ooo#...............#oo...............oo#
+#......oo.........#.............ooo#...............#oo...............oo#
 #.................#................#...............#oo.................#
 #.................#................#...............#...................#
 #########....###############....######....#################....#########
-#......................................................................#
-#......................................................................#
+#o.....................................................................#
+#o.....................................................................#
 #......................................................................#
 #......................................................................#
 #......................................................................#
@@ -143,16 +145,16 @@ OFFICE = """
 #......................................................................#
 #......................................................................#
 #......................................................................#
-#......................................................................#
-#......................................................................#
+#....................................................................oo#
+#....................................................................oo#
 #.................#######....#######....#######....######....###########
 #.................#.............#....................#.................#
 #........oooooo...#.............#....................#.................#
-#oo......oooooo...#oo...........#....................#..............ooo#
+#oo......oooooo...#oo...........#...o..o.....o..o....#..............ooo#
 #oo...............#oo...........#..oooooo...oooooo...#........ooo...ooo#
 #oo...............#oo.h.........#..oooooo...oooooo...#........ooo...ooo#
 #oo...............#oo...........#....................#........ooo.l.ooo#
-#oo...............#oo...........#....................#..............ooo#
+#oo...............#oo...........#...o..o.....o..o....#..............ooo#
 #oo...S...........#oo...........#..oooooo...oooooo...#..............ooo#
 #oo...............#oo........ooo#..oooooo...oooooo...#.oooooo..........#
 #oo...............#oo........ooo#....................#.oooooo..........#
@@ -167,11 +169,11 @@ TSP_NINE = """
 #.......b...r.#
 #.............#
 #..b..###.....#
-#.....###..g..#
+#.....###.g...#
 #..........r..#
 #.............#
 #.......#.....#
-#..b....#..g..#
+#..b....#...g.#
 #S......#.....#
 ###############
 """
@@ -195,21 +197,22 @@ CLIFF_2 = """
 ####r####f###
 ####.####.###
 #..........S#
-#......#....#
+###.........#
 vvvvvvvvvvvvv
-#.....#.....#
-#...........#
+#..........##
+#.........###
 ###.####.####
 ###b####s####
 #############
 """
 
-# A wall on the top of the cliff: the same ways are open, at costs of their own.
+# Flag and rope have changed places, with a wall between them: the same ways are open, at costs of
+# their own.
 CLIFF_3 = """
 #############
-###f####r####
-#...##......#
-#...##.....S#
+###r#####f###
+#S...##.....#
+#...........#
 vvvvvvvvvvvvv
 #...........#
 #...........#
