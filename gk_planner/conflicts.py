@@ -3,7 +3,8 @@
 Relaxing an element means: formula -> true, constraint -> dropped, feature -> carried somewhere
 reachable, site -> reachable. An irreducible conflict still is one with everything else relaxed,
 and no longer is when any one of its elements is relaxed too. It is found by QuickXplain (Junker
-2004), which asks about k log(n/k) times whether a relaxed task can be done.
+2004), which asks about k log(n/k) times whether a relaxed task can be done. Of several conflicts
+it tells the one whose elements come first: features, then sites, then constraints.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,18 +14,20 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gk_planner.boolean_task import Task
 from gk_planner.config import Config
-from gk_planner.dnf import Clause, clauses
+from gk_planner.constraints import inherit
+from gk_planner.dnf import Clause, clauses, is_satisfiable
 from gk_planner.errors import InfeasibleError, LimitError
-from gk_planner.goal_kernel import build_goal_kernel, Legs
+from gk_planner.goal_kernel import build_goal_kernel, IntArray, Legs
 from gk_planner.task_policy import solve_task_policy
 from gk_planner.task_states import reachable_states, relevant_goals
 
 # How many clauses of the formula are tried one by one before the states are searched instead.
 _MAX_CLAUSES = 2000
+# How many reasons, or places, one sentence names.
+_MAX_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -35,59 +38,45 @@ class Element:
     index: int
 
 
-def explain_infeasible(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]],
+def explain_infeasible(task: Task, legs: Legs, site_nodes: Sequence[IntArray],
                        config: Config) -> InfeasibleError:
-    """Return the error that names an irreducible conflict of an infeasible task."""
-    elements = _elements(task, legs, site_nodes)
+    """Return the error that names an irreducible conflict of an infeasible task.
+
+    If a relaxed task meets a limit of the configuration, the conflict is still one, but may have
+    more elements than it needs.
+    """
+    elements = _elements(task)
 
     def conflicts(kept: list[Element]) -> bool:
-        return not _can_be_done(task, legs, site_nodes, set(elements) - set(kept), config)
+        try:
+            return not _can_be_done(task, legs, site_nodes, set(elements) - set(kept), config)
+        except LimitError:
+            return False
 
     core = [] if conflicts([]) else _quick_xplain(conflicts, [], [], elements)
-    reasons = [_reason(task, element, site_nodes) for element in core
-               if element.kind != 'constraint']
-    rules = [task.constraints[element.index].text for element in core
-             if element.kind == 'constraint']
-    if rules:
-        reasons.append(('the constraint ' if len(rules) == 1 else 'the constraints ')
-                       + ', '.join(f"'{rule}'" for rule in rules)
-                       + (' forbids it' if len(rules) == 1 else ' block each other'
-                          + _cycle_text(task, core)))
-    formula = f"the formula '{_shortened(task.formula.text)}' "
-    text = formula + ('can never hold' if not core else 'cannot be made true: '
-                      + '; '.join(reasons))
     named = [{'kind': 'formula', 'name': task.formula.text}]
     named += [{'kind': element.kind, 'name': _name(task, element)} for element in core]
-    return InfeasibleError(f'{task.source}: {text}', named)
+    return InfeasibleError(f"{task.source}: the formula '{_shortened(task.formula.text)}' "
+                           + _sentence(task, core, legs, site_nodes), named)
 
 
 def is_provably_infeasible(task: Task, legs: Legs) -> bool:
     """Return True if no order of completions can do it, decided clause by clause without search.
 
-    False means feasible or not decided: reversible bits, trigger contact, places that are not
-    mutually reachable, or too many clauses.
+    False means feasible or not decided: reversible bits, places that are not mutually reachable,
+    or too many clauses.
     """
-    try:
-        return _can_by_clauses(task, legs) is False
-    except LimitError:
-        return False
+    return _can_by_clauses(task, legs) is False
 
 
-def _elements(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]]) -> list[Element]:
+def _elements(task: Task) -> list[Element]:
     fixed = task.done - task.reversible
-    found = []
-    for goal in range(len(task.goals)):
-        if goal not in fixed and not task.goal_sites(goal):
-            found.append(Element('feature', goal))
-    for site, goal in enumerate(task.site_goals):
-        nodes = site_nodes[site]
-        if goal not in fixed and not (
-                nodes.size and np.isfinite(legs.entry[nodes]).all()
-                and np.isfinite(legs.flip[:, nodes]).all()):
-            found.append(Element('site', site))
-    inherited = {rule.source for rule in task.bit_constraints}
-    found += [Element('constraint', index) for index in sorted(inherited)]
-    return found
+    features = [Element('feature', goal) for goal in range(len(task.goals))
+                if goal not in fixed and not task.goal_sites(goal)]
+    sites = [Element('site', site) for site, goal in enumerate(task.site_goals)
+             if goal not in fixed]
+    return features + sites + [Element('constraint', index)
+                               for index in range(len(task.constraints))]
 
 
 def _quick_xplain(conflicts: Callable[[list[Element]], bool], kept: list[Element],
@@ -103,14 +92,13 @@ def _quick_xplain(conflicts: Callable[[list[Element]], bool], kept: list[Element
     return core_first + core_second
 
 
-def _can_be_done(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]],
+def _can_be_done(task: Task, legs: Legs, site_nodes: Sequence[IntArray],
                  relaxed: set[Element], config: Config) -> bool:
     rules = tuple(rule for index, rule in enumerate(task.constraints)
                   if Element('constraint', index) not in relaxed)
     task = dataclasses.replace(task, constraints=rules)
     legs = _relaxed_legs(task, legs, site_nodes, relaxed)
-    reachable = legs.reachable()
-    legs = legs.restricted(np.flatnonzero(reachable))
+    legs = legs.restricted(np.flatnonzero(legs.reachable()))
     quick = _can_by_clauses(task, legs)
     if quick is not None:
         return quick
@@ -124,54 +112,71 @@ def _can_be_done(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]]
     return bool(np.isfinite(policy.value()))
 
 
-def _relaxed_legs(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]],
+def _relaxed_legs(task: Task, legs: Legs, site_nodes: Sequence[IntArray],
                   relaxed: set[Element]) -> Legs:
-    """Legs of cost 0 or inf in which the relaxed places are joined with the start's place."""
-    extra = [element.index if element.kind == 'feature' else task.site_goals[element.index]
-             for element in relaxed if element.kind == 'feature'
-             or (element.kind == 'site' and not site_nodes[element.index].size)]
-    n_nodes = len(legs.node_goal)
-    joined = [site_nodes[element.index] for element in relaxed if element.kind == 'site']
-    places = np.unique(np.concatenate([np.arange(n_nodes, n_nodes + len(extra)), *joined]))
-    places = places.astype(np.int64)
-    goal = np.append(legs.node_goal, extra).astype(np.int64)
-    entry = np.pad(np.isfinite(legs.entry), (0, len(extra)))
-    entry[places] = True
+    """Legs of cost 0 or inf with the relaxed places within reach.
+
+    A relaxed site is reached from wherever it was not. A place that nothing led to then lies
+    where the start is, so that it can be left as well.
+    """
+    reachable = legs.reachable()
+    goals = legs.node_goal.tolist()
+    places: list[IntArray] = []
+    for element in relaxed:
+        if element.kind == 'site' and site_nodes[element.index].size:
+            nodes = site_nodes[element.index]
+            places.append(nodes[reachable[nodes]] if reachable[nodes].any() else nodes)
+        elif element.kind != 'constraint':
+            places.append(np.array([len(goals)]))
+            goals.append(element.index if element.kind == 'feature'
+                         else task.site_goals[element.index])
+    n_new = len(goals) - len(reachable)
+    was_reachable = np.pad(reachable, (0, n_new))
+    order = np.argsort(goals, kind='stable')
     tables = []
-    for table in (legs.flip, legs.through):
-        free = np.pad(np.isfinite(table), (0, len(extra)))
-        free[:, places] = True
-        free[places] |= entry
-        tables.append(free)
-    order = np.argsort(goal, kind='stable')
-    flip, through = (np.where(free, 0.0, np.inf)[np.ix_(order, order)] for free in tables)
-    return Legs(goal[order], flip, through, np.where(entry, 0.0, np.inf)[order],
-                legs.passes_done)
+    for costs in (legs.flip, legs.through):
+        # The last row is the start.
+        given = np.vstack([np.pad(np.isfinite(costs), (0, n_new)),
+                           np.pad(np.isfinite(legs.entry), (0, n_new))])
+        free = given.copy()
+        for nodes in places:
+            free[np.ix_(~given[:, nodes].any(axis=1), nodes)] = True
+        for nodes in places:
+            free[nodes[~was_reachable[nodes]]] |= free[-1]
+        tables.append(np.where(free, 0.0, np.inf)[:, order])
+    return Legs(np.array(goals, dtype=np.int64)[order], tables[0][order], tables[1][order],
+                tables[0][-1], legs.passes_done)
 
 
 def _can_by_clauses(task: Task, legs: Legs) -> bool | None:
     """Decide feasibility clause by clause; None where this does not apply.
 
-    Without reversible bits and with all places mutually reachable, a clause can be made true if
-    and only if the goals it needs, closed under what must come before them, avoid those it
-    forbids and have an order.
+    Without reversible bits a clause can be made true only if the goals it needs, closed under
+    what must come before them, avoid those it forbids and have an order. If all places are
+    mutually reachable, this also suffices.
     """
-    reachable = legs.reachable()
-    if (legs.passes_done or task.reversible or not np.isfinite(legs.entry[reachable]).all()
-            or not np.isfinite(legs.flip[np.ix_(reachable, reachable)]).all()):
+    if task.reversible:
         return None
-    possible = set(np.unique(legs.node_goal[reachable]).tolist()) - task.done
+    reachable = np.flatnonzero(legs.reachable())
+    legs = legs.restricted(reachable)
+    is_same = legs.node_goal[:, None] == legs.node_goal
+    is_open = np.isfinite(legs.entry).all() and (np.isfinite(legs.flip) | is_same).all()
+    possible = set(legs.node_goal.tolist()) - task.done
     fixed = {goal: goal in task.done for goal in range(len(task.goals)) if goal not in possible}
+    try:
+        listed = clauses(task.formula, fixed)
+    except LimitError:
+        return None
     count = 0
-    for clause in islice(clauses(task.formula, fixed), _MAX_CLAUSES):
+    for clause in islice(listed, _MAX_CLAUSES):
         count += 1
-        if _clause_order(task, clause, possible) is not None:
-            return True
+        if _has_order(task, clause, possible):
+            return True if is_open else None
     return None if count == _MAX_CLAUSES else False
 
 
-def _clause_order(task: Task, clause: Clause, possible: set[int]) -> list[int] | None:
-    """Return an order of completions that makes a clause true, None if there is none."""
+def _has_order(task: Task, clause: Clause, possible: set[int]) -> bool:
+    """Return whether some order of completions makes a clause true."""
     done = task.done
     needed = set(clause.true - done)
     fresh = set(needed)
@@ -182,7 +187,7 @@ def _clause_order(task: Task, clause: Clause, possible: set[int]) -> list[int] |
         fresh = before - needed
         needed |= before
     if needed & clause.false or not needed <= possible:
-        return None
+        return False
     follows: dict[int, set[int]] = {goal: set() for goal in needed}
     for rule in task.bit_constraints:
         if rule.control not in needed or rule.control_value:
@@ -191,22 +196,81 @@ def _clause_order(task: Task, clause: Clause, possible: set[int]) -> list[int] |
             if rule.condition not in done:
                 follows[rule.control].add(rule.condition)
         elif rule.condition in done:
-            return None
+            return False
         elif rule.condition in needed:
             follows[rule.condition].add(rule.control)
+    return not _cycle(follows)
+
+
+def _cycle(follows: dict[int, set[int]]) -> list[int]:
+    """Return a cycle, each goal before the next one, or an empty list."""
     try:
-        return list(TopologicalSorter(follows).static_order())
-    except CycleError:
-        return None
+        TopologicalSorter(follows).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
-def _reason(task: Task, element: Element, site_nodes: Sequence[NDArray[np.int64]]) -> str:
-    if element.kind == 'feature':
-        return f"no site carries '{_name(task, element)}'"
-    site = task.sites[element.index]
-    goal = task.goals[task.site_goals[element.index]].name
-    how = 'cannot be reached' if site_nodes[element.index].size else 'is in a blocked cell'
-    return f"site '{site.name}' (goal {goal}) {how}"
+def _sentence(task: Task, core: list[Element], legs: Legs,
+              site_nodes: Sequence[IntArray]) -> str:
+    """Say in what follows 'the formula ...' why it cannot be made true."""
+    if not core:
+        return _formula_reason(task)
+    reasons = [f"no site carries '{_name(task, element)}'" for element in core
+               if element.kind == 'feature']
+    reasons += [_site_reason(task, element.index, legs, site_nodes) for element in core
+                if element.kind == 'site']
+    told = _joined(reasons, '; ', 'more such reasons')
+    rules = [element.index for element in core if element.kind == 'constraint']
+    if not rules:
+        return f'cannot be made true: {told}'
+    names = ', '.join(f"'{task.constraints[index].text}'" for index in rules)
+    one = len(rules) == 1
+    if reasons:
+        rest = f'and the constraint {names} rules' if one else f'and the constraints {names} rule'
+        return f'cannot be made true: {told}, {rest} out any other way'
+    if one:
+        return f'cannot be made true: the constraint {names} rules it out'
+    cycle = _precedence_cycle(task, rules)
+    return (f'cannot be made true: the constraints {names} '
+            + (f'form a cycle ({cycle})' if cycle else 'rule it out together'))
+
+
+def _formula_reason(task: Task) -> str:
+    fixed = sorted(task.formula.support() & (task.done - task.reversible))
+    try:
+        was_possible = bool(fixed) and is_satisfiable(task.formula)
+    except LimitError:
+        was_possible = False
+    if not was_possible:
+        return 'can never hold'
+    names = _joined([f"'{task.goal_names[goal]}'" for goal in fixed], ', ', 'more')
+    return (f'can no longer hold: {names} '
+            + ('is' if len(fixed) == 1 else 'are') + ' done and not reversible')
+
+
+def _site_reason(task: Task, index: int, legs: Legs, site_nodes: Sequence[IntArray]) -> str:
+    site = f"site '{task.sites[index].name}' (goal {task.goals[task.site_goals[index]].name})"
+    reachable = legs.reachable()
+    nodes = site_nodes[index]
+    if not nodes.size:
+        return f'{site} is in a blocked cell'
+    if not reachable[nodes].any():
+        return f'{site} cannot be reached'
+    ways = np.isfinite(np.vstack([legs.flip, legs.entry])[:, nodes[reachable[nodes]]])
+    is_stuck = np.asarray(~ways.any(axis=1))
+    origins = ['the start'] * bool(is_stuck[-1])
+    origins += [f"site '{other.name}'"
+                for other, own in zip(task.sites, site_nodes, strict=True)
+                if (is_stuck[own] & reachable[own]).any()]
+    how = ' without touching another site' if legs.passes_done else ''
+    return f'{site} cannot be reached from {_joined(origins, " or ", "other places")}{how}'
+
+
+def _joined(texts: list[str], separator: str, rest: str) -> str:
+    if len(texts) > _MAX_NAMED:
+        texts = [*texts[:_MAX_NAMED - 1], f'{len(texts) - _MAX_NAMED + 1} {rest}']
+    return separator.join(texts)
 
 
 def _name(task: Task, element: Element) -> str:
@@ -217,18 +281,13 @@ def _name(task: Task, element: Element) -> str:
     return '.'.join(sorted(task.goals[element.index].features))
 
 
-def _cycle_text(task: Task, core: list[Element]) -> str:
-    """Return the precedence cycle among the constraints of a conflict, if there is one."""
-    sources = {element.index for element in core if element.kind == 'constraint'}
+def _precedence_cycle(task: Task, rules: list[int]) -> str:
+    """Return 'a before b before a' if these constraints say so."""
     follows: dict[int, set[int]] = {}
-    for rule in task.bit_constraints:
-        if rule.source in sources and not rule.control_value and not rule.condition_value:
+    for rule in inherit([task.constraints[index] for index in rules], task.feature_goals):
+        if not rule.control_value and not rule.condition_value:
             follows.setdefault(rule.control, set()).add(rule.condition)
-    try:
-        TopologicalSorter(follows).prepare()
-    except CycleError as cycle:
-        return ' (' + ' before '.join(task.goal_names[goal] for goal in cycle.args[1]) + ')'
-    return ''
+    return ' before '.join(task.goal_names[goal] for goal in _cycle(follows))
 
 
 def _shortened(text: str) -> str:

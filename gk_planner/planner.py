@@ -112,9 +112,9 @@ class Planner:
             return Plan((), 0.0, True, 0.0, warnings, timing, 0.0 if soft else None)
 
         began = time.perf_counter()
-        placed = [goal for goal, nodes in enumerate(grounding.nodes) if nodes.size]
-        goals = placed if task.trigger == 'contact' else relevant_goals(
-            task, placed, drop_harmful=not soft)
+        # What only an unplaced goal waits for counts too: it may explain why there is no plan.
+        goals = range(len(task.goals)) if task.trigger == 'contact' else relevant_goals(
+            task, range(len(task.goals)), drop_harmful=not soft)
         legs = OptionLegs(self.library, grounding, goals)
         table = legs.legs
         timing['options'] = _milliseconds(began)
@@ -138,11 +138,15 @@ def _regrounded(task: Task, sites: Iterable[Mapping[str, Any]], removed: Iterabl
         if name not in known:
             raise RegroundError(f"reground: removed: no site '{name}'{nearest(name, known)}")
         del known[name]
+    given: set[str] = set()
     for index, fields in enumerate(sites):
         try:
             site = Site.from_dict(fields, f'reground: sites[{index}]')
         except TaskError as error:
             raise RegroundError(error.message) from None
+        if site.name in given:
+            raise RegroundError(f"reground: sites[{index}].name: '{site.name}' is given twice")
+        given.add(site.name)
         if frozenset(site.features) not in {goal.features for goal in task.goals}:
             raise RegroundError(
                 f"reground: sites[{index}].features: site '{site.name}' brings the new feature "

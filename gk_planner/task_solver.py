@@ -16,6 +16,8 @@ from gk_planner.task_states import reachable_states, relevant_goals
 
 # Largest matrix for which the triangle inequality is checked (cubic work).
 _MAX_TRIANGLE_CHECK = 300
+# Sums of legs that are shorter by this part only are equal up to rounding.
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,10 @@ def solve_on_legs(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]
     soft = config.temperature > 0
     reachable = legs.reachable()
     possible = np.unique(legs.node_goal[reachable]).tolist()
-    if legs.passes_done or not prune:
-        goals = tuple(sorted(set(possible) - (task.done - task.reversible)))
+    if legs.passes_done:
+        goals = tuple(possible)
+    elif not prune:
+        goals = tuple(goal for goal in possible if goal not in task.done - task.reversible)
     else:
         goals = relevant_goals(task, possible, drop_harmful=not soft)
     nodes = np.flatnonzero(reachable & np.isin(legs.node_goal, goals))
@@ -116,11 +120,12 @@ def solve_task(task: Task, site_costs: ArrayLike, start_costs: ArrayLike,
     between = _checked_costs(site_costs, (n_sites, n_sites), 'site_costs')
     entry = _checked_costs(start_costs, (n_sites,), 'start_costs')
     legs, site_nodes = legs_of_sites(task, between, entry)
+    soft = config.temperature > 0
     if task.formula.holds(task.initial_bits):
-        return TaskSolution(0.0, (), True, 0.0)
+        return TaskSolution(0.0, (), True, 0.0, 0.0 if soft else None)
     policy, nodes = solve_on_legs(task, legs, site_nodes, config,
                                   completion_cost=config.option_cost,
-                                  prune=_is_metric(between, entry))
+                                  prune=soft or _is_metric(legs, bool(task.reversible)))
     way = policy.rollout()
     cost, node = 0.0, None
     for jump in way:
@@ -130,7 +135,6 @@ def solve_task(task: Task, site_costs: ArrayLike, start_costs: ArrayLike,
         node = jump.node
     site_of = {int(places[0]): site for site, places in zip(task.sites, site_nodes, strict=True)}
     sequence = tuple(site_of[int(nodes[jump.node])].name for jump in way if jump.flips)
-    soft = config.temperature > 0
     return TaskSolution(cost, sequence, not soft, 0.0 if soft else cost,
                         policy.value() if soft else None)
 
@@ -155,12 +159,15 @@ def _checked_costs(values: ArrayLike, shape: tuple[int, ...], name: str) -> NDAr
     return costs
 
 
-def _is_metric(between: NDArray[np.float64], entry: NDArray[np.float64]) -> bool:
-    """Whether no stop at a third site makes a way cheaper, so that idle goals cannot help."""
-    if len(entry) > _MAX_TRIANGLE_CHECK:
+def _is_metric(legs: Legs, may_return: bool) -> bool:
+    """Whether no stop at a third site makes a way cheaper, so that idle goals cannot help.
+
+    What it costs to stay at a site counts only if a goal can be completed again.
+    """
+    if len(legs.entry) > _MAX_TRIANGLE_CHECK:
         return False
-    for middle in range(len(entry)):
-        detour = between[:, middle, None] + between[middle]
-        if (detour < between).any() or (entry[middle] + between[middle] < entry).any():
-            return False
-    return True
+    direct = np.vstack([legs.flip, legs.entry])
+    if not may_return:
+        np.fill_diagonal(direct, 0.0)
+    return not any((direct[:, middle, None] + direct[middle] < direct * (1 - _ROUNDING)).any()
+                   for middle in range(len(legs.entry)))

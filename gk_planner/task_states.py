@@ -158,10 +158,10 @@ def reachable_states(task: Task, goals: tuple[int, ...], max_states: int) -> Tas
     while len(layer):
         expand = np.flatnonzero(~accepting[-1])
         chosen = [expand[flips.allowed(layer[expand], bit)] for bit in range(len(goals))]
+        if n_states + _fewest_new(layers, chosen) > max_states:
+            raise _limit_error(task, goals, max_states)
         row = np.concatenate([expand[:0], *chosen])
         flipping = np.repeat(np.arange(len(goals)), [len(part) for part in chosen])
-        if n_states + _fewest_new(layer, layers, row, flipping) > max_states:
-            raise _limit_error(task, goals, max_states)
         flipped = layer[row]
         flipped[np.arange(len(row)), flipping >> 6] ^= (
             _ONE << (flipping & 63).astype(np.uint64))
@@ -183,18 +183,18 @@ def reachable_states(task: Task, goals: tuple[int, ...], max_states: int) -> Tas
                       source[order], flip_bit[order], np.concatenate(targets)[order], is_acyclic)
 
 
-def _fewest_new(layer: Words, layers: list[Words], row: NDArray[np.int64],
-                flipping: NDArray[np.int64]) -> int:
+def _fewest_new(layers: list[Words], chosen: list[NDArray[np.int64]]) -> int:
     """Return how many new states the flips lead to at least, before any of them is built.
 
     A state with as many changed bits as layers before it, and one more flipped, is new; no state
     with k changed bits is reached by more than k such flips.
     """
-    changed = layer ^ layers[0]
     depth = len(layers) - 1
-    outermost = np.bitwise_count(changed).sum(axis=1) == depth
-    is_changed = (changed[row, flipping >> 6] >> (flipping & 63).astype(np.uint64)) & _ONE
-    return int(np.count_nonzero(outermost[row] & (is_changed == 0))) // (depth + 1)
+    changed = [_column(layers[-1] ^ layers[0], bit) for bit in range(len(chosen))]
+    is_outermost = np.sum(changed, axis=0, dtype=np.int64) == depth
+    n_flips = sum(int(np.count_nonzero(is_outermost[rows] & ~changed[bit][rows]))
+                  for bit, rows in enumerate(chosen))
+    return -(-n_flips // (depth + 1))
 
 
 def _limit_error(task: Task, goals: tuple[int, ...], max_states: int) -> LimitError:
