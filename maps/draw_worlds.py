@@ -1,6 +1,6 @@
 """Draw the example worlds: each map file of this folder from its picture in characters.
 
-``#`` and ``o`` (furniture) are occupied, a blank is unknown, any other sign is free floor. ``S``
+``#`` is a wall, ``o`` furniture, a blank is unknown, any other sign is free floor. ``S``
 marks the start, other letters and digits mark the sites of the world's task. A line of ``v`` is
 no floor but an edge: the cliff between the line above and the line below, one way down.
 
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import ndimage
 
-from gk_planner.occupancy_map import FREE, OCCUPIED, OccupancyMap, UNKNOWN
+from gk_planner.occupancy_map import FREE, OccupancyMap, OCCUPIED, UNKNOWN
 
 
 class World(NamedTuple):
@@ -115,12 +115,12 @@ OFFICE = """
 #ooooooooooooo..oo#.oooooooo.......#oo.....oooooooo#oo..ooooooooooo....#
 #ooooooooooooo..oo#.oooooooo.......#oo.....oooooooo#oo..ooooooooooo....#
 #oo...............#.oooooooo.......#oo.....oooooooo#oo...............oo#
-#oo....oo.........#................#oo.............#oo.......m.......oo#
+#oo.........oo....#................#oo.............#oo.......m.......oo#
 #oo.k.............#....oo.......ooo#oo........oo...#oo...............oo#
-#oo...oooo........#.............ooo#...............#oo...............oo#
-#oo...oooo........#.............ooo#...............#oo...............oo#
+#oo........oooo...#.............ooo#...............#oo...............oo#
+#oo........oooo...#.............ooo#...............#oo...............oo#
 #oo...............#.............ooo#...............#oo...............oo#
-#......oo.........#.............ooo#...............#oo...............oo#
+#...........oo....#.............ooo#...............#oo...............oo#
 #.................#................#...............#oo.................#
 #.................#................#...............#...................#
 #########....###############....######....#################....#########
@@ -132,8 +132,8 @@ OFFICE = """
 #o.....................................................................#
 #o..........############################....####################.......#
 #o..........#...............#o.................#oo......#      #.......#
-#o..........#.....o.o.o.....#o....d...d........#oo......#      #.......#
-#...........#...............#o....d...d........#oo.....o#      #.......#
+#o..........#.....o.o.o.....#o....ddddd........#oo......#      #.......#
+#...........#...............#o....ddddd........#oo.....o#      #.......#
 #...........#....ooooooo....#o.................#oo.....o#      #.......#
 #...........#....ooooooo....#..................#.......o#      #.......#
 #...........#....ooooooo....#....ooooooo.....oo#.......o#      #.......#
