@@ -12,8 +12,8 @@ DEMO_FLAGS := $(DEMO_FLAGS_$(WORLD)) $(if $(ANNOTATIONS),--annotations $(ANNOTAT
 setup: $(VENV)/.ready
 
 $(VENV)/.ready: setup.py pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
-		|| { echo 'error: Python 3.10 or newer is needed (Debian package python3)'; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo 'error: Python 3.11 or newer is needed (Debian package python3)'; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' \
 		|| { echo 'error: the Python venv module is missing (Debian package python3-venv)'; exit 1; }
 	$(PYTHON) -m venv $(VENV)

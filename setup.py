@@ -19,7 +19,7 @@ setup(
         ('share/' + PACKAGE + '/launch', glob('launch/*.py')),
         ('share/' + PACKAGE + '/maps', glob('maps/*.yaml') + glob('maps/*.pgm')),
     ],
-    python_requires='>=3.10',
+    python_requires='>=3.11',
     install_requires=['numpy', 'scipy', 'numba', 'shapely>=2', 'pyyaml', 'pillow', 'matplotlib'],
     extras_require={
         'test': ['pytest', 'pytest-xdist', 'hypothesis', 'mpmath', 'ruff', 'mypy',

@@ -7,20 +7,21 @@ them from :func:`dataclasses.fields`.
 from dataclasses import dataclass, field, fields
 import difflib
 import math
-from typing import Any
+from typing import Any, Self
 
 from gk_planner.errors import ConfigError
 
 
-def _setting(default: Any, description: str, *, low: float | None = None,
-             high: float | None = None, choices: tuple[Any, ...] = (), unit: str = '') -> Any:
+def setting(default: Any, description: str, *, low: float | None = None,
+            high: float | None = None, choices: tuple[Any, ...] = (), unit: str = '') -> Any:
+    """Return a dataclass field with its description, range and unit."""
     return field(default=default, metadata={
         'description': description, 'low': low, 'high': high, 'choices': choices, 'unit': unit})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Config:
-    """Settings of the base space, the options and the task layer.
+class Settings:
+    """Fields made with :func:`setting`, checked when built.
 
     Raises
     ------
@@ -29,35 +30,12 @@ class Config:
 
     """
 
-    connectivity: int = _setting(8, 'moves per cell', choices=(4, 8))
-    robot_radius: float = _setting(
-        0.0, 'cells this close to an occupied cell are blocked', low=0.0, unit='m')
-    unknown_is_free: bool = _setting(False, 'treat unknown cells as free')
-    occupied_threshold: int = _setting(
-        65, 'occupancy from which a cell is blocked', low=1, high=100, unit='percent')
-    snap_radius: float = _setting(
-        0.0, 'how far a site in a blocked cell may move to a free one', low=0.0, unit='m')
-    clearance_distance: float = _setting(
-        0.0, 'cells nearer than this to an occupied cell cost more', low=0.0, unit='m')
-    clearance_weight: float = _setting(
-        1.0, 'traversal weight beside an occupied cell, falling to 1 at clearance_distance',
-        low=1.0)
-    annotations_file: str = _setting('', 'YAML file with keep_out, weights and one_way')
-    option_cost: float = _setting(0.0, 'cost of completing one goal', low=0.0, unit='m')
-    temperature: float = _setting(
-        0.0, '0: exact shortest paths; above 0: the entropy-regularized LMDP', low=0.0)
-    max_map_cells: int = _setting(100_000_000, 'largest map accepted', low=1, unit='cells')
-    max_task_states: int = _setting(
-        4_000_000, 'largest number of task states held in the table', low=1)
-    max_iterations: int = _setting(
-        10_000, 'sweeps after which an iteration is given up', low=1)
-
     def __post_init__(self) -> None:
         for spec in fields(self):
             object.__setattr__(self, spec.name, check_setting(spec, getattr(self, spec.name)))
 
     @classmethod
-    def from_fields(cls, settings: dict[str, Any]) -> 'Config':
+    def from_fields(cls, settings: dict[str, Any]) -> Self:
         """Build from a mapping; unknown names are refused with the nearest right one."""
         known = [spec.name for spec in fields(cls)]
         for name in settings:
@@ -66,6 +44,34 @@ class Config:
                 hint = f"; did you mean '{near[0]}'?" if near else ''
                 raise ConfigError(f"unknown setting '{name}'{hint}")
         return cls(**settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(Settings):
+    """Settings of the base space, the options and the task layer."""
+
+    connectivity: int = setting(8, 'moves per cell', choices=(4, 8))
+    robot_radius: float = setting(
+        0.0, 'cells this close to an occupied cell are blocked', low=0.0, unit='m')
+    unknown_is_free: bool = setting(False, 'treat unknown cells as free')
+    occupied_threshold: int = setting(
+        65, 'occupancy from which a cell is blocked', low=1, high=100, unit='percent')
+    snap_radius: float = setting(
+        0.0, 'how far a site in a blocked cell may move to a free one', low=0.0, unit='m')
+    clearance_distance: float = setting(
+        0.0, 'cells nearer than this to an occupied cell cost more', low=0.0, unit='m')
+    clearance_weight: float = setting(
+        1.0, 'traversal weight beside an occupied cell, falling to 1 at clearance_distance',
+        low=1.0)
+    annotations_file: str = setting('', 'YAML file with keep_out, weights and one_way')
+    option_cost: float = setting(0.0, 'cost of completing one goal', low=0.0, unit='m')
+    temperature: float = setting(
+        0.0, '0: exact shortest paths; above 0: the entropy-regularized LMDP', low=0.0)
+    max_map_cells: int = setting(100_000_000, 'largest map accepted', low=1, unit='cells')
+    max_task_states: int = setting(
+        4_000_000, 'largest number of task states held in the table', low=1)
+    max_iterations: int = setting(
+        10_000, 'sweeps after which an iteration is given up', low=1)
 
 
 def check_setting(spec: Any, value: Any) -> Any:
