@@ -1,7 +1,8 @@
-"""The example worlds: their files are what the pictures say, their optima what a hand counts.
+"""The example worlds: their files are what the pictures say, their optima are known.
 
-A plan is written as its legs (site, straight steps, diagonal steps), counted in the pictures of
-``maps/draw_worlds.py``; a leg costs (straight + diagonal * sqrt 2) * resolution.
+A plan is written as its legs (site, straight steps, diagonal steps), to be checked by hand in the
+pictures of ``maps/draw_worlds.py`` (the office excepted); a leg costs
+(straight + diagonal * sqrt 2) * resolution. The product space proves each of them.
 """
 
 import dataclasses
@@ -34,8 +35,9 @@ PLANS = {
     # Water on the way out, the axe, and back above the rocks: 14 + 7 sqrt 2. Water on the way
     # back would be 20 straight and 3 diagonal steps, 24.24 to 23.90.
     'running_example': [('pond', 2, 1), ('axe', 8, 1), ('tree', 4, 5)],
-    # Steps of 0.05 m, 428 + 168 sqrt 2 in all. Where x and y both run one way, straight = dx + dy
-    # - 2 diagonal: mailbox to desk 90 cells west and 66 south, of which 36 at once.
+    # Too fine to count: read off the plan, and proven by the product space alone. Steps of 0.05 m,
+    # 428 + 168 sqrt 2 in all. Where x and y both run one way, straight = dx + dy - 2 diagonal:
+    # mailbox to desk 90 cells west and 66 south, of which 36 at once.
     'office': [('hook', 78, 41), ('lounge_machine', 144, 45), ('mailbox', 122, 46),
                ('desk_front', 84, 36)],
     # 28 + 22 sqrt 2: north of the block to the far red corner (9 east and 10 north, 7 of them at
