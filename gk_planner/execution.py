@@ -1,0 +1,250 @@
+"""One task being carried out: its bits, its plan, and what each event makes of them.
+
+Pure like the monitor: it is told what happened (a plan is there, the robot arrived, somebody
+reports a completion, an option failed) and answers with what is to be done next. Done bits survive
+every replan; what the world reports is right even where a constraint would forbid it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+
+from gk_planner.boolean_task import Site, Task
+from gk_planner.results import Plan, PlannedOption
+
+
+class TaskState(IntEnum):
+    """State of a task, numbered as in TaskStatus.msg."""
+
+    IDLE = 0
+    PLANNING = 1
+    EXECUTING = 2
+    PAUSED = 3
+    SUCCEEDED = 4
+    INFEASIBLE = 5
+    FAILED = 6
+    CANCELED = 7
+
+
+class GoalState(IntEnum):
+    """State of one goal, numbered as in TaskStatus.msg."""
+
+    PENDING = 0
+    CURRENT = 1
+    DONE = 2
+    SKIPPED = 3
+    FAILED = 4
+
+
+class Next(Enum):
+    """What is to be done after an event."""
+
+    NOTHING = 'nothing'
+    DRIVE = 'drive'    # the current option is a new one
+    REPLAN = 'replan'
+    FINISH = 'finish'  # the task has ended; see its state
+
+
+FAILURE_POLICIES = ('replan', 'skip', 'abort')
+_ENDED = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELED)
+
+
+@dataclass(eq=False)
+class Execution:
+    """Progress of one task.
+
+    Attributes
+    ----------
+    task_id : str
+        Name of this run of the task.
+    task : Task
+        As given; regrounding replaces its sites.
+    failure_policy : str
+        What a failed option means: ``replan`` without its site, ``skip`` its goal, ``abort``.
+    bits : list of bool
+        What is really done.
+    skipped : set of int
+        Goals given up; planning takes them as done.
+    failed_sites : set of str
+        Sites that an option failed to reach; left out until they are regrounded.
+
+    """
+
+    task_id: str
+    task: Task
+    failure_policy: str = 'replan'
+    state: TaskState = TaskState.PLANNING
+    bits: list[bool] = field(init=False)
+    skipped: set[int] = field(default_factory=set)
+    failed_sites: set[str] = field(default_factory=set)
+    failed_goal: int | None = None
+    plan: Plan | None = None
+    replans: int = 0
+    replan_reason: str = ''
+    message: str = ''
+    _position: int = 0
+    _paused_from: TaskState | None = None
+
+    def __post_init__(self) -> None:
+        self.bits = list(self.task.initial_bits)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more will come of this task."""
+        return self.state in _ENDED
+
+    @property
+    def current(self) -> PlannedOption | None:
+        """The option being carried out, None if there is none."""
+        if self.plan is None or self.state not in (TaskState.EXECUTING, TaskState.PAUSED):
+            return None
+        return self.plan.options[self._position]
+
+    @property
+    def remaining(self) -> tuple[PlannedOption, ...]:
+        """The current option and those after it."""
+        return () if self.current is None or self.plan is None else (
+            self.plan.options[self._position:])
+
+    @property
+    def goal_states(self) -> list[GoalState]:
+        """State of every goal."""
+        current = self.current
+        return [self._goal_state(goal, current) for goal in range(len(self.task.goals))]
+
+    def task_to_plan(self) -> Task:
+        """Return what is left to do: done and skipped goals as done, failed sites left out."""
+        assumed = {goal for goal, bit in enumerate(self.bits) if bit} | self.skipped
+        sites = [site for site in self.task.sites if site.name not in self.failed_sites]
+        return self.task.replace(sites=sites, done=assumed)
+
+    def planned(self, plan: Plan, reason: str = '') -> Next:
+        """Take a new plan; ``reason`` is empty for the first one."""
+        if self.plan is not None:
+            self.replans += 1
+            self.replan_reason = reason
+        self.plan, self._position, self.message = plan, 0, ''
+        if not plan.options:
+            return self._end(TaskState.SUCCEEDED)
+        self._resume_as(TaskState.EXECUTING)
+        return Next.DRIVE
+
+    def infeasible(self, message: str) -> Next:
+        """No plan exists; bits are kept, and a new map or grounding may change that."""
+        if self.failure_policy == 'abort':
+            return self._end(TaskState.FAILED, message)
+        self.state, self.message = TaskState.INFEASIBLE, message
+        return Next.FINISH
+
+    def arrived(self) -> Next:
+        """The robot is at the goal of the current option: its bit flips."""
+        current = self.current
+        if current is None or self.state is not TaskState.EXECUTING:
+            return Next.NOTHING
+        goal = self.task.goal_names.index(current.goal)
+        self.bits[goal] = not self.bits[goal]
+        return self._advance()
+
+    def reported(self, goal: int, done: bool) -> Next:
+        """The world says that a goal is (not) done."""
+        if self.bits[goal] == done and goal not in self.skipped:
+            return Next.NOTHING
+        self.skipped.discard(goal)
+        was_current = (self.current is not None
+                       and self.task.goal_names[goal] == self.current.goal)
+        self.bits[goal] = done
+        if self._holds():
+            return self._end(TaskState.SUCCEEDED)
+        if was_current:
+            return self._advance()
+        name = self.task.goal_names[goal]
+        self.replan_reason = f"goal '{name}' was reported {'done' if done else 'not done'}"
+        return Next.REPLAN
+
+    def option_failed(self, reason: str) -> Next:
+        """The current option cannot be carried out; the policy decides."""
+        current = self.current
+        if current is None:
+            return Next.NOTHING
+        goal = self.task.goal_names.index(current.goal)
+        self.replan_reason = f"site '{current.site}': {reason}"
+        if self.failure_policy == 'abort':
+            self.failed_goal = goal
+            return self._end(TaskState.FAILED, self.replan_reason)
+        if self.failure_policy == 'skip':
+            self.skipped.add(goal)
+            if self._holds():
+                return self._end(TaskState.SUCCEEDED, f"goal '{current.goal}' was skipped")
+        else:
+            self.failed_sites.add(current.site)
+        return Next.REPLAN
+
+    def skip(self, goals: Iterable[int]) -> Next:
+        """Give up goals that cannot be reached (policy ``skip``)."""
+        fresh = set(goals) - self.skipped - {g for g, bit in enumerate(self.bits) if bit}
+        self.skipped |= fresh
+        if self._holds():
+            return self._end(TaskState.SUCCEEDED)
+        return Next.REPLAN if fresh else Next.NOTHING
+
+    def reground(self, sites: Iterable[Site]) -> None:
+        """Replace the sites; those that changed are tried again."""
+        old = {site.name: site for site in self.task.sites}
+        self.task = self.task.replace(sites=sites)
+        self.failed_sites = {site.name for site in self.task.sites
+                             if site.name in self.failed_sites and old.get(site.name) == site}
+
+    def pause(self) -> bool:
+        """Stop driving for now; returns whether there was anything to pause."""
+        if self.state in (TaskState.PAUSED, *_ENDED):
+            return False
+        self._paused_from, self.state = self.state, TaskState.PAUSED
+        return True
+
+    def resume(self) -> bool:
+        """Go on after a pause; the caller plans anew from where the robot is."""
+        if self.state is not TaskState.PAUSED:
+            return False
+        self.state, self._paused_from = TaskState.PLANNING, None
+        return True
+
+    def cancel(self) -> Next:
+        """End the task; its bits stay as they are."""
+        return self._end(TaskState.CANCELED)
+
+    def fail(self, message: str) -> Next:
+        """End the task because of an error."""
+        return self._end(TaskState.FAILED, message)
+
+    def _advance(self) -> Next:
+        if self._holds():
+            return self._end(TaskState.SUCCEEDED)
+        self._position += 1
+        if self.plan is None or self._position >= len(self.plan.options):
+            self._position = 0
+            self.replan_reason = 'the plan ended before the formula held'
+            return Next.REPLAN
+        return Next.DRIVE
+
+    def _end(self, state: TaskState, message: str = '') -> Next:
+        self.state, self.message, self._paused_from = state, message, None
+        return Next.FINISH
+
+    def _resume_as(self, state: TaskState) -> None:
+        if self.state is TaskState.PAUSED:
+            self._paused_from = state
+        else:
+            self.state = state
+
+    def _holds(self) -> bool:
+        return self.task.formula.holds(
+            [bit or goal in self.skipped for goal, bit in enumerate(self.bits)])
+
+    def _goal_state(self, goal: int, current: PlannedOption | None) -> GoalState:
+        if goal == self.failed_goal:
+            return GoalState.FAILED
+        if current is not None and self.task.goal_names[goal] == current.goal:
+            return GoalState.CURRENT
+        if self.bits[goal]:
+            return GoalState.DONE
+        return GoalState.SKIPPED if goal in self.skipped else GoalState.PENDING
