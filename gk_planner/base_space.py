@@ -7,6 +7,7 @@ paper's State-Action LMDP (section:saLMDP) with impossible moves at infinite cos
 """
 
 from functools import cached_property
+import math
 import os
 import time
 from typing import Any
@@ -17,12 +18,14 @@ from scipy import ndimage
 
 from gk_planner.annotations import Annotations, keep_out_mask, one_way_forbidden, weight_field
 from gk_planner.config import Config
-from gk_planner.errors import StartError
+from gk_planner.errors import InputError, StartError
 from gk_planner.moves import DCOL, DROW
 from gk_planner.occupancy_map import OccupancyMap, UNKNOWN
 
 # Radii are compared with this slack (metres), so that a distance of exactly the radius counts.
 _SLACK = 1e-9
+# Beside larger weights the cost of a plain step would be lost in rounding.
+_MAX_WEIGHT = 1e9
 
 
 class BaseSpace:
@@ -37,6 +40,11 @@ class BaseSpace:
     annotations : Annotations, optional
         Keep-out areas, weights and one-way lines; read from ``config.annotations_file`` if not
         given.
+
+    Raises
+    ------
+    InputError
+        If a traversal weight exceeds 1e9.
 
     Attributes
     ----------
@@ -89,8 +97,15 @@ class BaseSpace:
         rows, cols = np.divmod(np.asarray(cells), self.grid_map.cols)
         return self.grid_map.to_world(np.column_stack([cols + 0.5, rows + 0.5]))
 
-    def start_cell(self, start: tuple[float, float]) -> int:
+    def start_cell(self, start: tuple[float, float], tolerance: float = 0.0) -> int:
         """Return the free cell of a start position.
+
+        Parameters
+        ----------
+        start : tuple of float
+            Position in metres.
+        tolerance : float
+            A start in a blocked cell moves to the nearest free one within this many metres.
 
         Raises
         ------
@@ -102,9 +117,29 @@ class BaseSpace:
         cell = self.grid_map.cell_of(*start) if np.isfinite(start).all() else None
         if cell is None:
             raise StartError(f'{place} is outside the map')
-        if not self.free[cell]:
+        index = cell[0] * self.grid_map.cols + cell[1]
+        if self.free[cell]:
+            return index
+        nearest = self.nearest_free(np.array([index]), tolerance) if tolerance > 0 else None
+        if nearest is None:
             raise StartError(f'{place} is in a blocked cell')
-        return cell[0] * self.grid_map.cols + cell[1]
+        return nearest[0]
+
+    def nearest_free(self, cells: NDArray[np.int64], radius: float) -> tuple[int, float] | None:
+        """Return the free cell nearest to any of the cells, and its distance in metres.
+
+        Distances run between centres, at most ``radius``; ties go to the lowest row, then column.
+        """
+        reach = radius / self.resolution + _SLACK
+        rows, cols = np.divmod(cells, self.grid_map.cols)
+        low = [max(0, int(v.min() - math.ceil(reach))) for v in (rows, cols)]
+        window = self.free[low[0]:int(rows.max() + reach) + 2, low[1]:int(cols.max() + reach) + 2]
+        best: tuple[int, float] | None = None
+        for row, col in np.argwhere(window) + np.array(low):
+            distance = float(np.hypot(rows - row, cols - col).min())
+            if distance <= reach and (best is None or distance < best[1] - _SLACK):
+                best = int(row * self.grid_map.cols + col), distance
+        return best and (best[0], best[1] * self.resolution)
 
 
 def _distance_to(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -134,6 +169,9 @@ def _weights(space: BaseSpace) -> NDArray[np.float64] | None:
     if clearance:
         nearness = np.maximum(0.0, 1 - space._occupied_distance / config.clearance_distance)
         weight = weight * (1 + (config.clearance_weight - 1) * nearness)
+    if weight.max() > _MAX_WEIGHT:
+        raise InputError(f'weights: the factors and clearance_weight multiply to {weight.max():g}; '
+                         f'at most {_MAX_WEIGHT:g} is possible')
     return weight
 
 

@@ -71,6 +71,10 @@ class LimitError(InputError):
     """A configured limit would be exceeded."""
 
 
+class CanceledError(GkPlannerError):
+    """Planning was stopped from outside before it ended."""
+
+
 class NotConvergedError(GkPlannerError):
     """An iteration ended without reaching its tolerance."""
 

@@ -24,6 +24,7 @@ from numba import njit
 import numpy as np
 from numpy.typing import NDArray
 
+from gk_planner.checkpoint import Checkpoint, proceed
 from gk_planner.errors import NotConvergedError
 from gk_planner.grid_shortest_path import Grid, shortest_paths, step_cost
 
@@ -46,7 +47,8 @@ class Prior(NamedTuple):
 
 def log_desirability(grid: Grid, target: int, *, n_actions: int, temperature: float,
                      ends_on_entry: bool = False, tolerance: float = 1e-9,
-                     max_rounds: int = 10_000) -> NDArray[np.float64]:
+                     max_rounds: int = 10_000, checkpoint: Checkpoint = proceed,
+                     ) -> NDArray[np.float64]:
     """Return log z of every cell, -inf where the target cannot be reached.
 
     Parameters
@@ -65,6 +67,8 @@ def log_desirability(grid: Grid, target: int, *, n_actions: int, temperature: fl
         Largest change of log z in the last round.
     max_rounds : int
         When to give up.
+    checkpoint : callable
+        Called before every round; may raise to stop.
 
     Raises
     ------
@@ -83,6 +87,7 @@ def log_desirability(grid: Grid, target: int, *, n_actions: int, temperature: fl
     rank = np.full(grid.moves.size, -1, dtype=np.int32)
     change = np.inf
     for done in range(max_rounds):
+        checkpoint()
         _sweep(grid, prior, target, order, rank, mantissa, exponent, False)
         if done < _SORT_ROUNDS or done % _SORT_PERIOD == 0:
             order = order[np.argsort(-exponent[order] - np.log2(mantissa[order]), kind='stable')]

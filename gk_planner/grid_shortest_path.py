@@ -1,10 +1,10 @@
 """Shortest paths to one cell over the whole grid: the min-plus kernel (temperature 0).
 
-v(x) = min_d [ step(x, d) + v(x') ] with v(target) = 0, in cells. Every step costs at least 1, so
-cells whose value lies in one unit interval cannot improve each other: buckets of width 1 replace
-the heap, and every cell is settled once.
+v(x) = min_d [ step(x, d) + v(x') ] with v(target) = 0, in cells (Dijkstra's algorithm, backwards
+from the target). Every step costs at least 1, so a cell that is taken from the heap is settled.
 """
 
+import heapq
 import math
 from typing import NamedTuple
 
@@ -27,7 +27,6 @@ class Grid(NamedTuple):
     moves: NDArray[np.uint8]      # possible moves of each cell as bits
     offsets: NDArray[np.int64]    # what each move adds to the cell number
     weight: NDArray[np.float64]   # traversal weights, at least 1; empty for all ones
-    max_step: float               # upper bound of the cost of one step, in cells
 
 
 @njit(cache=True, nogil=True)
@@ -42,55 +41,26 @@ def step_cost(grid: Grid, cell: int, move: int) -> float:
 @njit(cache=True, nogil=True)
 def shortest_paths(grid: Grid, target: int) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
     """Return the value of every cell (inf: no way) and the reachable cells as they settled."""
-    moves, offsets = grid.moves, grid.offsets
-    n_cells = moves.size
+    n_cells = grid.moves.size
     value = np.full(n_cells, np.inf)
     settled = np.empty(n_cells, dtype=np.int32)
     n_settled = 0
-    n_buckets = 1 << math.ceil(math.log2(grid.max_step + 2.0))
-    last = n_buckets - 1
-    head = np.full(n_buckets, -1, dtype=np.int32)
-    after = np.full(n_cells, -1, dtype=np.int32)
-    before = np.full(n_cells, -1, dtype=np.int32)
     value[target] = 0.0
-    head[0] = target
-    waiting = 1
-    level = 0
-    while waiting > 0:
-        slot = level & last
-        while head[slot] >= 0:
-            cell = head[slot]
-            head[slot] = after[cell]
-            if after[cell] >= 0:
-                before[after[cell]] = -1
-            waiting -= 1
-            settled[n_settled] = cell
-            n_settled += 1
-            for move in range(offsets.size):
-                source = cell - offsets[move]
-                if source < 0 or source >= n_cells or not (moves[source] >> move) & 1:
-                    continue
-                candidate = value[cell] + step_cost(grid, source, move)
-                if candidate >= value[source]:
-                    continue
-                if value[source] < np.inf:
-                    old = int(value[source]) & last
-                    if before[source] >= 0:
-                        after[before[source]] = after[source]
-                    else:
-                        head[old] = after[source]
-                    if after[source] >= 0:
-                        before[after[source]] = before[source]
-                else:
-                    waiting += 1
+    waiting = [(0.0, target)]
+    while len(waiting) > 0:
+        least, cell = heapq.heappop(waiting)
+        if least > value[cell]:
+            continue
+        settled[n_settled] = cell
+        n_settled += 1
+        for move in range(grid.offsets.size):
+            source = cell - grid.offsets[move]
+            if source < 0 or source >= n_cells or not (grid.moves[source] >> move) & 1:
+                continue
+            candidate = least + step_cost(grid, source, move)
+            if candidate < value[source]:
                 value[source] = candidate
-                new = int(candidate) & last
-                after[source] = head[new]
-                before[source] = -1
-                if head[new] >= 0:
-                    before[head[new]] = source
-                head[new] = source
-        level += 1
+                heapq.heappush(waiting, (candidate, source))
     return value, settled[:n_settled].copy()
 
 

@@ -9,7 +9,6 @@ inside.
 
 from dataclasses import dataclass
 from functools import cached_property
-import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,8 +123,11 @@ class Grounding:
         return self.space.offsets[:self.space.config.connectivity]
 
 
-def ground(task: Task, space: BaseSpace, start: tuple[float, float]) -> Grounding:
+def ground(task: Task, space: BaseSpace, start: tuple[float, float],
+           start_tolerance: float = 0.0) -> Grounding:
     """Place the sites of a task on a base space.
+
+    A start in a blocked cell is taken to the nearest free one within ``start_tolerance`` metres.
 
     Raises
     ------
@@ -136,7 +138,7 @@ def ground(task: Task, space: BaseSpace, start: tuple[float, float]) -> Groundin
         with a site of another goal.
 
     """
-    start_cell = space.start_cell(start)
+    start_cell = space.start_cell(start, start_tolerance)
     warnings: list[str] = []
     site_cells = tuple(_site_cells(task, index, space, warnings)
                        for index in range(len(task.sites)))
@@ -152,7 +154,7 @@ def _site_cells(task: Task, index: int, space: BaseSpace, warnings: list[str]) -
     free = covered[space.free.ravel()[covered]]
     if free.size or space.config.snap_radius == 0:
         return free
-    nearest = _nearest_free(space, covered)
+    nearest = space.nearest_free(covered, space.config.snap_radius)
     if nearest is None:
         return free
     cell, distance = nearest
@@ -180,20 +182,6 @@ def _covered_cells(site: Site, space: BaseSpace, where: str) -> Cells:
         raise TaskError(f"{where}.{field}: site '{site.name}' at ({position[0]:g}, "
                         f'{position[1]:g}) is outside the map')
     return np.array([cell[0] * grid_map.cols + cell[1]], dtype=np.int64)
-
-
-def _nearest_free(space: BaseSpace, covered: Cells) -> tuple[int, float] | None:
-    """Nearest free cell within ``snap_radius``, between centres; ties to lowest row, column."""
-    reach = space.config.snap_radius / space.resolution + 1e-9
-    rows, cols = np.divmod(covered, space.grid_map.cols)
-    low = [max(0, int(v.min() - math.ceil(reach))) for v in (rows, cols)]
-    window = space.free[low[0]:int(rows.max() + reach) + 2, low[1]:int(cols.max() + reach) + 2]
-    best: tuple[int, float] | None = None
-    for row, col in np.argwhere(window) + np.array(low):
-        distance = float(np.hypot(rows - row, cols - col).min())
-        if distance <= reach and (best is None or distance < best[1] - 1e-9):
-            best = int(row * space.grid_map.cols + col), distance
-    return best and (best[0], best[1] * space.resolution)
 
 
 def _check_no_shared_cell(task: Task, site_cells: tuple[Cells, ...], space: BaseSpace) -> None:

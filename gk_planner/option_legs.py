@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from gk_planner.checkpoint import Checkpoint, proceed
 from gk_planner.goal_kernel import Legs
 from gk_planner.grounding import Grounding
 from gk_planner.options import Cells, Option, OptionLibrary
@@ -26,6 +27,8 @@ class OptionLegs:
         The sites on the base space.
     goals : iterable of int
         The goals whose nodes take part, in rising order.
+    checkpoint : callable
+        Called between options; may raise to stop.
 
     Attributes
     ----------
@@ -34,8 +37,8 @@ class OptionLegs:
 
     """
 
-    def __init__(self, library: OptionLibrary, grounding: Grounding,
-                 goals: Iterable[int]) -> None:
+    def __init__(self, library: OptionLibrary, grounding: Grounding, goals: Iterable[int],
+                 checkpoint: Checkpoint = proceed) -> None:
         self.grounding = grounding
         self.is_contact = grounding.task.trigger == 'contact'
         chosen = list(goals)
@@ -43,10 +46,10 @@ class OptionLegs:
         self.node_cell: Cells = np.concatenate([np.empty(0, dtype=np.int64), *cells])
         self.node_goal = np.repeat(np.array(chosen, dtype=np.int64), [len(c) for c in cells])
         if self.is_contact:
-            self._options = library.avoiding(grounding.walls, self.node_cell)
-            self._inside = self._solve_inside(library)
+            self._options = library.avoiding(grounding.walls, self.node_cell, checkpoint)
+            self._inside = self._solve_inside(library, checkpoint)
         else:
-            self._options = library.get(self.node_cell)
+            self._options = library.get(self.node_cell, checkpoint)
             self._inside = {}
 
     @cached_property
@@ -82,7 +85,8 @@ class OptionLegs:
             option = self._inside[node]
         return option.path(cell), float(option.metres(np.array([cell]))[0])
 
-    def _solve_inside(self, library: OptionLibrary) -> dict[int, Option]:
+    def _solve_inside(self, library: OptionLibrary, checkpoint: Checkpoint,
+                      ) -> dict[int, Option]:
         """Options within the cells of one irreversible goal, for when it is done: free floor."""
         inside: dict[int, Option] = {}
         for goal in np.unique(self.node_goal).tolist():
@@ -90,7 +94,6 @@ class OptionLegs:
             if goal in self.grounding.task.reversible or len(cells) < 2:
                 continue
             nodes = np.flatnonzero(self.node_goal == goal)
-            for node, option in zip(nodes.tolist(), library.inside(cells, self.node_cell[nodes]),
-                                    strict=True):
-                inside[node] = option
+            options = library.inside(cells, self.node_cell[nodes], checkpoint)
+            inside |= zip(nodes.tolist(), options, strict=True)
         return inside

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gk_planner.base_space import BaseSpace
+from gk_planner.checkpoint import Checkpoint, proceed
 from gk_planner.grid_desirability import log_desirability
 from gk_planner.grid_shortest_path import (
     ARRIVED,
@@ -37,8 +38,7 @@ Cells = NDArray[np.int64]
 def grid_of(space: BaseSpace) -> Grid:
     """Return what the kernels need of a base space."""
     weight = np.empty(0) if space.weight is None else space.weight.ravel()
-    max_step = math.sqrt(2.0) * (weight.max() if weight.size else 1.0)
-    return Grid(space.moves, space.offsets[:space.config.connectivity], weight, max_step)
+    return Grid(space.moves, space.offsets[:space.config.connectivity], weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,8 @@ class Option:
         if self.log_z is None:
             u[n_moves + 1 if self.direction[cell] == ARRIVED else self.direction[cell]] = 1.0
             return u
-        log_u = np.append(self._log_gains(cell), [self.log_z[cell] - 1 / self.temperature] * 2)
+        log_stay = -self.values(np.array([cell]))[0] - 1 / self.temperature
+        log_u = np.append(self._log_gains(cell), [log_stay] * 2)
         if cell == self.target and not self.ends_on_entry:
             log_u[-1] = 0.0
         u = np.exp(log_u - log_u.max())
@@ -125,8 +126,8 @@ class Option:
         return math.log(n_actions - 2 * math.exp(-1 / self.temperature)) - log_total
 
 
-def solve_option(grid: Grid, space: BaseSpace, target: int, *,
-                 ends_on_entry: bool = False) -> Option:
+def solve_option(grid: Grid, space: BaseSpace, target: int, *, ends_on_entry: bool = False,
+                 checkpoint: Checkpoint = proceed) -> Option:
     """Solve one option over the whole grid.
 
     Raises
@@ -135,12 +136,14 @@ def solve_option(grid: Grid, space: BaseSpace, target: int, *,
         At temperature > 0, if the iteration does not reach its tolerance.
 
     """
+    checkpoint()
     config = space.config
     log_z = None
     if config.temperature > 0:
         log_z = log_desirability(
             grid, target, n_actions=grid.offsets.size + 2, temperature=config.temperature,
-            ends_on_entry=ends_on_entry, max_rounds=config.max_iterations)
+            ends_on_entry=ends_on_entry, max_rounds=config.max_iterations,
+            checkpoint=checkpoint)
         direction = descend(grid, -log_z, 1 / config.temperature)
     else:
         value, _ = shortest_paths(grid, target)
@@ -168,15 +171,17 @@ class OptionLibrary:
     def __len__(self) -> int:
         return len(self._options)
 
-    def get(self, targets: Iterable[int]) -> list[Option]:
+    def get(self, targets: Iterable[int], checkpoint: Checkpoint = proceed) -> list[Option]:
         """Return the options to the given cells on the open floor."""
-        return self._get('open', b'', targets, lambda _: self.grid, ends_on_entry=False)
+        return self._get('open', b'', targets, lambda _: self.grid, checkpoint,
+                         ends_on_entry=False)
 
     def complete(self) -> list[Option]:
         """Return the complete ensemble: one option for every free cell."""
         return self.get(np.flatnonzero(self.space.free))
 
-    def avoiding(self, walls: Cells, targets: Iterable[int]) -> list[Option]:
+    def avoiding(self, walls: Cells, targets: Iterable[int],
+                 checkpoint: Checkpoint = proceed) -> list[Option]:
         """Return options that enter no cell of ``walls`` but their target, and end on entry."""
         floor = _without_entries(self.grid, walls)
 
@@ -188,25 +193,29 @@ class OptionLibrary:
                     moves[source] |= self.grid.moves[source] & np.uint8(1 << move)
             return self.grid._replace(moves=moves)
 
-        return self._get('walls', walls.tobytes(), targets, grid_to, ends_on_entry=True)
+        return self._get('walls', walls.tobytes(), targets, grid_to, checkpoint,
+                         ends_on_entry=True)
 
-    def inside(self, cells: Cells, targets: Iterable[int]) -> list[Option]:
+    def inside(self, cells: Cells, targets: Iterable[int],
+               checkpoint: Checkpoint = proceed) -> list[Option]:
         """Return options that move within a set of cells only, and end on entry."""
         outside = np.ones(self.grid.moves.size, dtype=bool)
         outside[cells] = False
         floor = _without_entries(self.grid, np.flatnonzero(outside))
         moves = np.where(outside, np.uint8(0), floor.moves)
         return self._get('inside', cells.tobytes(), targets,
-                         lambda _: floor._replace(moves=moves), ends_on_entry=True)
+                         lambda _: floor._replace(moves=moves), checkpoint, ends_on_entry=True)
 
     def _get(self, kind: str, floor: bytes, targets: Iterable[int],
-             grid_to: Callable[[int], Grid], *, ends_on_entry: bool) -> list[Option]:
+             grid_to: Callable[[int], Grid], checkpoint: Checkpoint, *,
+             ends_on_entry: bool) -> list[Option]:
         wanted = [int(target) for target in targets]
         missing = [target for target in dict.fromkeys(wanted)
                    if (kind, floor, target) not in self._options]
 
         def solve(target: int) -> Option:
-            return solve_option(grid_to(target), self.space, target, ends_on_entry=ends_on_entry)
+            return solve_option(grid_to(target), self.space, target, ends_on_entry=ends_on_entry,
+                                checkpoint=checkpoint)
 
         if missing:
             with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:

@@ -13,6 +13,7 @@ import numpy as np
 
 from gk_planner.base_space import BaseSpace
 from gk_planner.boolean_task import Site, Task
+from gk_planner.checkpoint import Checkpoint, proceed
 from gk_planner.errors import RegroundError, StartError, TaskError
 from gk_planner.formula import nearest
 from gk_planner.grounding import ground, Grounding
@@ -44,7 +45,8 @@ class Planner:
         self.library = OptionLibrary(base_space)
         self._last_task: Task | None = None
 
-    def plan(self, task: Task, start: tuple[float, float] | None = None) -> Plan:
+    def plan(self, task: Task, start: tuple[float, float] | None = None, *,
+             start_tolerance: float = 0.0, checkpoint: Checkpoint = proceed) -> Plan:
         """Return the cheapest plan (at temperature > 0 the most probable one).
 
         Parameters
@@ -53,6 +55,10 @@ class Planner:
             What is to be done.
         start : tuple of float, optional
             Position of the robot in metres; the task's own start if not given.
+        start_tolerance : float
+            A start in a blocked cell leaves through the nearest free one within these metres.
+        checkpoint : callable
+            Called between the steps of planning; may raise to stop it.
 
         Raises
         ------
@@ -70,7 +76,8 @@ class Planner:
         if start is None:
             raise StartError(f'{task.source}: no start; give one with the call or in the task')
         task = dataclasses.replace(task, start=(float(start[0]), float(start[1])))
-        plan = self._solve(task, ground(task, self.base_space, start))
+        grounding = ground(task, self.base_space, start, start_tolerance)
+        plan = self._solve(task, grounding, checkpoint)
         self._last_task = task
         return plan
 
@@ -103,7 +110,7 @@ class Planner:
         task = _regrounded(self._last_task, sites, removed, done)
         return self.plan(task, start)
 
-    def _solve(self, task: Task, grounding: Grounding) -> Plan:
+    def _solve(self, task: Task, grounding: Grounding, checkpoint: Checkpoint) -> Plan:
         config = self.base_space.config
         soft = config.temperature > 0
         warnings = (*task.warnings, *grounding.warnings)
@@ -115,14 +122,15 @@ class Planner:
         # What only an unplaced goal waits for counts too: it may explain why there is no plan.
         goals = range(len(task.goals)) if task.trigger == 'contact' else relevant_goals(
             task, range(len(task.goals)), drop_harmful=not soft)
-        legs = OptionLegs(self.library, grounding, goals)
+        legs = OptionLegs(self.library, grounding, goals, checkpoint)
         table = legs.legs
         timing['options'] = _milliseconds(began)
 
         began = time.perf_counter()
         unit = self.base_space.resolution * config.temperature if soft else 1.0
         policy, nodes = solve_on_legs(task, table, legs.site_nodes(), config,
-                                      completion_cost=config.option_cost / unit)
+                                      completion_cost=config.option_cost / unit,
+                                      checkpoint=checkpoint)
         options = plan_options(policy.rollout(), nodes, legs, policy.states, config.option_cost)
         timing['task'] = _milliseconds(began)
 

@@ -132,7 +132,9 @@ def solve_task_policy(states: TaskStates, legs: Legs, graph: JumpGraph, *,
         If the repeated sweep does not reach its fixed point in ``max_sweeps``.
 
     """
-    values = np.full(int(graph.stand_start[-1]), np.inf)
+    is_final = np.repeat(np.repeat(graph.accepting, np.diff(graph.state_stands)),
+                         np.diff(graph.stand_start))
+    values = np.where(is_final, 0.0, np.inf)
     hops = np.zeros(values.size, dtype=np.int64)
     log_options = float(np.log(max(len(legs.node_goal), 1)))
     one_sweep = states.is_acyclic and not legs.passes_done
@@ -153,13 +155,12 @@ def _backward_sweep(graph: JumpGraph, flip: FloatArray, through: FloatArray,
     largest = 0.0
     n_states = graph.accepting.size
     for state in range(n_states - 1, -1, -1):
+        if graph.accepting[state]:
+            continue
         for stand in range(graph.state_stands[state], graph.state_stands[state + 1]):
             bit = graph.stand_bit[stand]
             for node in range(graph.node_start[bit], graph.node_start[bit + 1]):
                 place = graph.stand_start[stand] + node - graph.node_start[bit]
-                if graph.accepting[state]:
-                    values[place] = 0.0
-                    continue
                 if soft:
                     new, n_hops = _soft_backup(graph, flip, through, completion_cost, values,
                                                hops, log_options, state, node)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gk_planner.boolean_task import Task
+from gk_planner.checkpoint import Checkpoint, proceed
 from gk_planner.config import Config
 from gk_planner.conflicts import explain_infeasible, is_provably_infeasible
 from gk_planner.errors import InputError, LimitError
@@ -48,6 +49,7 @@ class TaskSolution:
 
 def solve_on_legs(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]], config: Config,
                   *, completion_cost: float, prune: bool = True,
+                  checkpoint: Checkpoint = proceed,
                   ) -> tuple[TaskPolicy, NDArray[np.int64]]:
     """Solve the task on given legs.
 
@@ -78,11 +80,12 @@ def solve_on_legs(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]
     nodes = np.flatnonzero(reachable & np.isin(legs.node_goal, goals))
     kept = legs.restricted(nodes)
     try:
-        states = reachable_states(task, goals, config.max_task_states)
+        states = reachable_states(task, goals, config.max_task_states, checkpoint)
     except LimitError:
         if is_provably_infeasible(task, kept):
             raise explain_infeasible(task, legs, site_nodes, config) from None
         raise
+    checkpoint()
     policy = solve_task_policy(states, kept, build_goal_kernel(states, kept),
                                completion_cost=completion_cost, soft=soft,
                                max_sweeps=config.max_iterations)

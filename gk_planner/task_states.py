@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gk_planner.boolean_task import Task
+from gk_planner.checkpoint import Checkpoint, proceed
 from gk_planner.errors import LimitError
 
 Words = NDArray[np.uint64]
@@ -136,7 +137,8 @@ class _Flips:
         return result
 
 
-def reachable_states(task: Task, goals: tuple[int, ...], max_states: int) -> TaskStates:
+def reachable_states(task: Task, goals: tuple[int, ...], max_states: int,
+                     checkpoint: Checkpoint = proceed) -> TaskStates:
     """List every task state that allowed flips lead to, layer by layer.
 
     Raises
@@ -156,6 +158,7 @@ def reachable_states(task: Task, goals: tuple[int, ...], max_states: int) -> Tas
     sources, bits, targets = [], [], []
     n_states, first = 1, 0
     while len(layer):
+        checkpoint()
         expand = np.flatnonzero(~accepting[-1])
         chosen = [expand[flips.allowed(layer[expand], bit)] for bit in range(len(goals))]
         if n_states + _fewest_new(layers, chosen) > max_states:
