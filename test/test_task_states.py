@@ -1,0 +1,214 @@
+"""Task states against breadth-first search over all bit vectors, and beyond 64 goals."""
+
+from functools import cache
+import time
+import tracemalloc
+
+from hypothesis import given, settings
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from random_tasks import cheapest, random_costs, random_task
+
+from gk_planner.boolean_task import Task
+from gk_planner.config import Config
+from gk_planner.errors import InfeasibleError, LimitError
+from gk_planner.full_task_mdp import accepts, flip_allowed, flipped, start_bits
+from gk_planner.task_solver import legs_of_sites, solve_on_legs
+from gk_planner.task_states import reachable_states, relevant_goals
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def plain_task(n_goals, constraints=(), **fields):
+    sites = [{'name': f's{goal}', 'features': [f'g{goal}']} for goal in range(n_goals)]
+    return Task.from_dict({'sites': sites, 'constraints': list(constraints), **fields})
+
+
+def all_goals(task):
+    return tuple(range(len(task.goals)))
+
+
+def breadth_first(task, goals):
+    """Return the depth of every task state, and all flips as (bits, goal, bits after)."""
+    depth, flips = {start_bits(task): 0}, set()
+    pending = [start_bits(task)]
+    for bits in pending:
+        for goal in () if accepts(task, bits) else goals:
+            if flip_allowed(task, bits, goal):
+                there = flipped(bits, goal)
+                flips.add((bits, goal, there))
+                if there not in depth:
+                    depth[there] = depth[bits] + 1
+                    pending.append(there)
+    return depth, flips
+
+
+@settings(max_examples=300, deadline=None)
+@given(seeds)
+def test_states_and_flips_equal_breadth_first_search(seed):
+    task = random_task(seed, max_goals=6)
+    states = reachable_states(task, all_goals(task), 1000)
+    depth, flips = breadth_first(task, all_goals(task))
+    listed = [tuple(int(bit) for bit in states.bits(state)) for state in range(len(states.words))]
+    assert sorted(listed) == sorted(depth)
+    assert [depth[bits] for bits in listed] == sorted(depth.values())
+    assert [bool(flag) for flag in states.accepting] == [accepts(task, bits) for bits in listed]
+    found = list(zip(states.flip_source.tolist(), states.flip_bit.tolist(),
+                     states.flip_target.tolist(), strict=True))
+    assert found == sorted(found)
+    assert {(listed[a], states.goals[bit], listed[b]) for a, bit, b in found} == flips
+    assert len(found) == len(flips)
+    assert states.is_acyclic == (not task.reversible)
+    if states.is_acyclic:
+        assert (states.flip_target > states.flip_source).all()
+
+
+@settings(max_examples=100, deadline=None)
+@given(seeds)
+def test_bits_left_out_keep_their_value(seed):
+    task = random_task(seed, max_goals=6)
+    rng = np.random.default_rng(seed)
+    goals = tuple(goal for goal in all_goals(task) if rng.random() < 0.6)
+    states = reachable_states(task, goals, 1000)
+    depth, _ = breadth_first(task, goals)
+    assert {states.bits(state) for state in range(len(states.words))} == set(depth)
+
+
+def test_index_inverts_bits():
+    task = plain_task(3, ['g0 before g1', 'g1 before g2'])
+    states = reachable_states(task, all_goals(task), 10)
+    assert [states.index(states.bits(state)) for state in range(4)] == [0, 1, 2, 3]
+    assert states.index((False, True, False)) is None
+    assert states.index((1, 1, 0)) == 2
+
+
+def test_accepting_states_end_the_task():
+    task = plain_task(3, formula='g0 | g1')
+    states = reachable_states(task, all_goals(task), 100)
+    # 000, the three single flips, and g2 with one more; nothing follows an accepting state.
+    assert len(states.words) == 6
+    assert not states.accepting[states.flip_source].any()
+
+
+def test_a_task_that_starts_done_has_one_state():
+    task = plain_task(2, formula='!g0')
+    states = reachable_states(task, all_goals(task), 1)
+    assert len(states.words) == 1
+    assert states.accepting.tolist() == [True]
+
+
+def test_constraint_on_a_goal_left_out_uses_its_initial_value():
+    task = plain_task(2, ['g1 before g0'])
+    assert len(reachable_states(task, (0,), 10).words) == 1
+    done = plain_task(2, ['g1 before g0'], done=['g1'])
+    assert len(reachable_states(done, (0,), 10).words) == 2
+
+
+def count_order_ideals(n_goals, precedes):
+    """Count downward closed sets by branching on one maximal element at a time."""
+    below = [frozenset(i for i in range(n_goals) if precedes(i, j)) for j in range(n_goals)]
+    above = [frozenset(j for j in range(n_goals) if precedes(i, j)) for i in range(n_goals)]
+
+    @cache
+    def count(left):
+        if not left:
+            return 1
+        element = max(left)
+        # Without the element nothing above it is in the ideal; with it, all below is.
+        return count(left - above[element] - {element}) + count(left - below[element] - {element})
+
+    return count(frozenset(range(n_goals)))
+
+
+@pytest.mark.parametrize('n_goals', [63, 64, 65, 100, 128, 150])
+def test_a_total_order_has_one_state_more_than_goals(n_goals):
+    task = plain_task(n_goals, [f'g{goal} before g{goal + 1}' for goal in range(n_goals - 1)])
+    states = reachable_states(task, all_goals(task), 1000)
+    assert len(states.words) == n_goals + 1
+    assert states.words.shape[1] == -(-n_goals // 64)
+    assert states.flip_bit.tolist() == list(range(n_goals))
+    assert states.accepting.tolist() == [False] * n_goals + [True]
+    assert states.bits(n_goals // 2) == tuple(goal < n_goals // 2 for goal in range(n_goals))
+
+
+@pytest.mark.parametrize('n_goals', [100, 150])
+@pytest.mark.parametrize('window', [3, 6])
+def test_dense_partial_orders_beyond_64_goals(n_goals, window):
+    # i comes before j when it stands at least `window` places ahead in a shuffled list. Pairs up
+    # to twice the window apart imply the rest; the states are the order ideals.
+    place = np.random.default_rng(n_goals + window).permutation(n_goals)
+    task = plain_task(n_goals, [f'g{i} before g{j}' for i in range(n_goals)
+                                for j in range(n_goals)
+                                if window <= place[j] - place[i] <= 2 * window])
+    states = reachable_states(task, all_goals(task), 100_000)
+    expected = count_order_ideals(n_goals, lambda i, j: j - i >= window)
+    assert len(states.words) == expected
+    assert states.accepting.sum() == 1
+
+
+def test_reversible_bits_beyond_64_goals():
+    task = plain_task(70, [f'g{goal} before g{goal + 1}' for goal in range(69)],
+                      reversible=['g0', 'g69'])
+    states = reachable_states(task, all_goals(task), 1000)
+    depth, flips = breadth_first(task, all_goals(task))
+    assert len(states.words) == len(depth)
+    assert len(states.flip_bit) == len(flips)
+
+
+def test_limit_error_names_the_limit_and_what_would_help():
+    task = plain_task(5)
+    assert len(reachable_states(task, all_goals(task), 32).words) == 32
+    with pytest.raises(LimitError) as caught:
+        reachable_states(task, all_goals(task), 31)
+    assert caught.value.message == (
+        'task: more than 31 task states can be reached over 5 goals; '
+        'add constraints or raise max_task_states')
+
+
+@pytest.mark.parametrize('reversible', [False, True])
+def test_the_limit_is_noticed_before_the_layer_is_built(reversible):
+    names = [f'g{goal}' for goal in range(100)]
+    task = plain_task(100, reversible=names if reversible else [])
+    tracemalloc.start()
+    began = time.perf_counter()
+    with pytest.raises(LimitError):
+        reachable_states(task, all_goals(task), Config().max_task_states)
+    took = time.perf_counter() - began
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # The three layers before the limit have 167,000 states; the fourth would have 3.9 million.
+    assert peak < 400e6
+    assert took < 20
+
+
+@settings(max_examples=400, deadline=None)
+@given(seeds)
+def test_leaving_goals_out_never_changes_the_optimum(seed):
+    rng = np.random.default_rng(seed)
+    task = random_task(rng, max_goals=6)
+    if task.formula.holds(task.initial_bits):
+        return
+    site_costs, start_costs = random_costs(rng, len(task.sites), metric=True, whole=True)
+    legs, site_nodes = legs_of_sites(task, site_costs, start_costs)
+    values = []
+    for prune in (True, False):
+        try:
+            policy, _ = solve_on_legs(task, legs, site_nodes, Config(), completion_cost=1.0,
+                                      prune=prune)
+            values.append(policy.value())
+        except InfeasibleError:
+            values.append(np.inf)
+    assert values[0] == values[1] == cheapest(task, site_costs, start_costs, 1.0)[0]
+
+
+def test_relevant_goals_by_hand():
+    task = plain_task(6, ['g1 before g0', 'g2 forbids g0', 'g3 before g2'],
+                      formula='g0 & !g4')
+    everything = all_goals(task)
+    # g4 would only hurt the formula, g2 would only forbid, g3 only serves g2, g5 is idle.
+    assert relevant_goals(task, everything, drop_harmful=True) == (0, 1)
+    assert relevant_goals(task, everything, drop_harmful=False) == (0, 1, 2, 3, 4)
+    assert relevant_goals(task, [0, 5], drop_harmful=True) == (0,)
+    undone = plain_task(3, ['c(g0^1, g1^0)'], formula='!g0', done=['g0'], reversible=['g0'])
+    assert relevant_goals(undone, [0, 1, 2], drop_harmful=True) == (0, 1)
