@@ -170,8 +170,8 @@ def _weights(space: BaseSpace) -> NDArray[np.float64] | None:
         nearness = np.maximum(0.0, 1 - space._occupied_distance / config.clearance_distance)
         weight = weight * (1 + (config.clearance_weight - 1) * nearness)
     if weight.max() > _MAX_WEIGHT:
-        raise InputError(f'weights: the factors and clearance_weight multiply to {weight.max():g}; '
-                         f'at most {_MAX_WEIGHT:g} is possible')
+        raise InputError('weights: the factors times clearance_weight must be at most '
+                         f'{_MAX_WEIGHT:g}, got {weight.max():g}')
     return weight
 
 

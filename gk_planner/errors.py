@@ -71,6 +71,38 @@ class LimitError(InputError):
     """A configured limit would be exceeded."""
 
 
+class NotReadyError(GkPlannerError):
+    """A request came at a time when it cannot be served."""
+
+
+class NotActiveError(NotReadyError):
+    """The node is not active."""
+
+
+class NoMapError(NotReadyError):
+    """No map has been received yet."""
+
+
+class NoPoseError(NotReadyError):
+    """The position of the robot is not known yet."""
+
+
+class UnknownTaskError(NotReadyError):
+    """No task is running, or not the one that was named."""
+
+
+class FrameError(InputError):
+    """A frame differs from the frame of the map and cannot be transformed."""
+
+
+class PreemptedError(GkPlannerError):
+    """Another task has taken the place of this one."""
+
+
+class StalledError(GkPlannerError):
+    """The robot did not get any nearer to its goal in time."""
+
+
 class CanceledError(GkPlannerError):
     """Planning was stopped from outside before it ended."""
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gk_planner.checkpoint import Checkpoint, proceed
-from gk_planner.errors import NotConvergedError
+from gk_planner.errors import InputError, NotConvergedError
 from gk_planner.grid_shortest_path import Grid, shortest_paths, step_cost
 
 _LOG2E = 1.0 / math.log(2.0)
@@ -35,6 +35,8 @@ _POWERS = 2.0 ** np.arange(_LOWEST, 3)
 # The order of falling z settles early; later it is only refreshed.
 _SORT_ROUNDS = 8
 _SORT_PERIOD = 10
+# Largest -log z of a shortest path; beyond it log z would not show single actions any more.
+_MAX_COST = 2.0 ** 50
 
 
 class Prior(NamedTuple):
@@ -72,6 +74,8 @@ def log_desirability(grid: Grid, target: int, *, n_actions: int, temperature: fl
 
     Raises
     ------
+    InputError
+        If the temperature is so low that z exceeds the range of its exponents.
     NotConvergedError
         If ``max_rounds`` rounds do not suffice.
 
@@ -80,7 +84,10 @@ def log_desirability(grid: Grid, target: int, *, n_actions: int, temperature: fl
                   math.exp(-1.0 / temperature) / n_actions)
     mantissa = np.zeros(grid.moves.size)
     exponent = np.zeros(grid.moves.size, dtype=np.int64)
-    _, order = shortest_paths(grid, target)
+    value, order = shortest_paths(grid, target)
+    if value[order[-1]] > temperature * _MAX_COST:
+        raise InputError(f'temperature: must be 0 or at least {value[order[-1]] / _MAX_COST:.1e} '
+                         f'on this map, got {temperature:g}')
     if ends_on_entry:
         mantissa[target] = 1.0
         order = order[order != target]

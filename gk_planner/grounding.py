@@ -140,11 +140,17 @@ def ground(task: Task, space: BaseSpace, start: tuple[float, float],
     """
     start_cell = space.start_cell(start, start_tolerance)
     warnings: list[str] = []
-    site_cells = tuple(_site_cells(task, index, space, warnings)
-                       for index in range(len(task.sites)))
+    site_cells = site_cells_of(task, space, warnings)
     if task.trigger == 'contact':
         _check_no_shared_cell(task, site_cells, space)
     return Grounding(space, task, site_cells, start_cell, tuple(warnings))
+
+
+def site_cells_of(task: Task, space: BaseSpace,
+                  warnings: list[str] | None = None) -> tuple[Cells, ...]:
+    """Return the free cells of every site; sites that had to be moved add a warning."""
+    found: list[str] = [] if warnings is None else warnings
+    return tuple(_site_cells(task, index, space, found) for index in range(len(task.sites)))
 
 
 def _site_cells(task: Task, index: int, space: BaseSpace, warnings: list[str]) -> Cells:

@@ -85,6 +85,10 @@ class OptionLegs:
             option = self._inside[node]
         return option.path(cell), float(option.metres(np.array([cell]))[0])
 
+    def option_to(self, node: int) -> Option:
+        """Return the option that ends at a node."""
+        return self._options[node]
+
     def _solve_inside(self, library: OptionLibrary, checkpoint: Checkpoint,
                       ) -> dict[int, Option]:
         """Options within the cells of one irreversible goal, for when it is done: free floor."""

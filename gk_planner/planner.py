@@ -77,7 +77,7 @@ class Planner:
             raise StartError(f'{task.source}: no start; give one with the call or in the task')
         task = dataclasses.replace(task, start=(float(start[0]), float(start[1])))
         grounding = ground(task, self.base_space, start, start_tolerance)
-        plan = self._solve(task, grounding, checkpoint)
+        plan = self._solve(task, grounding, start_tolerance, checkpoint)
         self._last_task = task
         return plan
 
@@ -107,10 +107,11 @@ class Planner:
         """
         if self._last_task is None:
             raise RegroundError('reground: there is no task yet; call plan first')
-        task = _regrounded(self._last_task, sites, removed, done)
+        task = regrounded(self._last_task, sites, removed, done)
         return self.plan(task, start)
 
-    def _solve(self, task: Task, grounding: Grounding, checkpoint: Checkpoint) -> Plan:
+    def _solve(self, task: Task, grounding: Grounding, start_tolerance: float,
+               checkpoint: Checkpoint) -> Plan:
         config = self.base_space.config
         soft = config.temperature > 0
         warnings = (*task.warnings, *grounding.warnings)
@@ -131,7 +132,8 @@ class Planner:
         policy, nodes = solve_on_legs(task, table, legs.site_nodes(), config,
                                       completion_cost=config.option_cost / unit,
                                       checkpoint=checkpoint)
-        options = plan_options(policy.rollout(), nodes, legs, policy.states, config.option_cost)
+        options = plan_options(policy.rollout(), nodes, legs, policy.states, config.option_cost,
+                               start_tolerance)
         timing['task'] = _milliseconds(began)
 
         cost = float(np.sum([option.cost for option in options]))
@@ -139,8 +141,16 @@ class Planner:
                     policy.value() if soft else None)
 
 
-def _regrounded(task: Task, sites: Iterable[Mapping[str, Any]], removed: Iterable[str],
-                done: Iterable[str] | None) -> Task:
+def regrounded(task: Task, sites: Iterable[Mapping[str, Any]], removed: Iterable[str],
+               done: Iterable[str] | None) -> Task:
+    """Return the task with sites replaced, added and removed, and with other goals done.
+
+    Raises
+    ------
+    RegroundError
+        If a name is unknown or a site brings a new feature set.
+
+    """
     known = {site.name: site for site in task.sites}
     for name in removed:
         if name not in known:

@@ -1,9 +1,19 @@
 """Plain results: what a plan is, for the API, the command line and the node alike."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 Point = tuple[float, float]
+
+
+class Guide(Protocol):
+    """The way to one goal from anywhere: what the option's policy knows beyond its path."""
+
+    def metres_to_go(self, position: Point) -> float:
+        """Return the metres along the policy from a position, inf where there is no way."""
+
+    def path_from(self, position: Point) -> tuple[Point, ...]:
+        """Return the path from a position, empty where there is no way."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +32,8 @@ class PlannedOption:
         Cell centres from where the option before ended to ``position``.
     task_state : dict
         Value of every goal after the option.
+    guide : Guide or None
+        The option itself, for a robot that leaves the path.
 
     """
 
@@ -31,6 +43,7 @@ class PlannedOption:
     position: Point
     path: tuple[Point, ...]
     task_state: dict[str, bool]
+    guide: Guide | None = field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of one option."""

@@ -153,7 +153,10 @@ def legs_of_sites(task: Task, between: NDArray[np.float64], entry: NDArray[np.fl
 
 
 def _checked_costs(values: ArrayLike, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
-    costs = np.array(values, dtype=np.float64)
+    try:
+        costs = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f'{name}: must be an array of numbers of shape {shape}') from None
     if costs.shape != shape:
         raise InputError(f'{name}: expected shape {shape} for {shape[0]} sites, '
                          f'got {costs.shape}')
