@@ -79,7 +79,9 @@ def descend(grid: Grid, value: NDArray[np.float64], step_scale: float) -> NDArra
             other = cell + grid.offsets[move]
             if (grid.moves[cell] >> move) & 1 and value[other] < np.inf:
                 candidate = step_scale * step_cost(grid, cell, move) + value[other]
-                if direction[cell] == NO_WAY or candidate < best - _TIE * (1.0 + abs(best)):
+                # Ties far below the shortest step cannot close a cycle, however large the values.
+                tie = min(_TIE * (1.0 + abs(best)), 0.1 * step_scale)
+                if direction[cell] == NO_WAY or candidate < best - tie:
                     best = candidate
                     direction[cell] = move
     return direction
