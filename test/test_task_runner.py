@@ -1,0 +1,375 @@
+"""The task runner without ROS: jobs run when the test says so, time is a number."""
+
+import numpy as np
+import pytest
+
+from gk_planner import Config, Task
+from gk_planner.errors import (
+    CanceledError,
+    GkPlannerError,
+    InfeasibleError,
+    NoMapError,
+    NoPoseError,
+    PreemptedError,
+    RegroundError,
+    UnknownTaskError,
+)
+from gk_planner.execution import GoalState, TaskState
+from gk_planner.monitor import MonitorConfig
+from gk_planner.occupancy_map import OccupancyMap
+from gk_planner.task_runner import TaskRunner
+
+TASK = {'sites': [{'name': 'a', 'features': ['a'], 'position': [3.5, 0.5]},
+                  {'name': 'b', 'features': ['b'], 'position': [8.5, 0.5]}],
+        'constraints': ['a before b']}
+
+
+class Bench:
+    """A runner, a queue of its jobs, and everything it said."""
+
+    def __init__(self, rows=3, cols=10, **settings):
+        self.jobs, self.said = [], []
+        self.plans, self.paths, self.drives, self.ends, self.warnings = [], [], [], [], []
+        self.runner = TaskRunner(self, lambda job, outcome: self.jobs.append((job, outcome)),
+                                 **settings)
+        self.rows, self.cols = rows, cols
+        self.data = np.zeros((rows, cols), dtype=np.int8)
+
+    def plan_changed(self, execution):
+        self.plans.append(None if execution is None else [o.site for o in execution.remaining])
+
+    def path_changed(self, path):
+        self.paths.append(list(path))
+
+    def status_changed(self, execution):
+        self.said.append((execution.state, execution.replan_reason))
+
+    def drive(self, option):
+        self.drives.append(option and option.site)
+
+    def ended(self, execution, error):
+        self.ends.append((execution.task_id, execution.state, type(error).__name__))
+
+    def warn(self, text):
+        self.warnings.append(text)
+
+    def work(self, limit=None):
+        while self.jobs and limit != 0:
+            job, outcome = self.jobs.pop(0)
+            result, error = None, None
+            try:
+                result = job()
+            except GkPlannerError as caught:
+                error = caught
+            outcome(result, error)
+            limit = None if limit is None else limit - 1
+
+    def map(self):
+        self.runner.set_map(OccupancyMap(self.data.copy(), 1.0))
+        self.work()
+
+    def task(self, mapping=TASK, **options):
+        replies = []
+        self.runner.set_task(Task.from_dict(mapping), lambda *reply: replies.append(reply),
+                             **options)
+        return replies
+
+    @property
+    def execution(self):
+        return self.runner.execution
+
+
+@pytest.fixture
+def bench():
+    bench = Bench(monitor_config=MonitorConfig(path_tolerance=1.2, stall_timeout=10.0))
+    bench.map()
+    bench.runner.pose(0.0, (0.5, 0.5))
+    return bench
+
+
+def running(bench, mapping=TASK):
+    replies = bench.task(mapping)
+    bench.work()
+    assert replies[0][1] is None, replies
+    return bench.execution
+
+
+def test_a_task_is_planned_driven_and_done(bench):
+    execution = running(bench)
+    assert bench.plans == [['a', 'b']]
+    assert bench.drives == ['a']
+    assert bench.paths[-1][0] == (0.5, 0.5) and bench.paths[-1][-1] == (8.5, 0.5)
+    assert execution.goal_states == [GoalState.CURRENT, GoalState.PENDING]
+    bench.runner.pose(1.0, (3.5, 0.5))
+    assert execution.bits == [True, False]
+    assert execution.goal_states == [GoalState.DONE, GoalState.CURRENT]
+    assert bench.drives[-1] == 'b'
+    bench.runner.pose(2.0, (8.5, 0.5))
+    assert execution.state is TaskState.SUCCEEDED
+    assert bench.ends == [('task-1', TaskState.SUCCEEDED, 'NoneType')]
+    assert bench.plans[-1] is None and bench.drives[-1] is None
+
+
+def test_driving_over_another_site_changes_nothing(bench):
+    execution = running(bench)
+    bench.runner.pose(1.0, (8.5, 0.5))
+    assert execution.bits == [False, False]
+
+
+def test_requests_before_map_and_pose_are_refused():
+    bench = Bench()
+    replies = bench.task()
+    bench.work()
+    assert isinstance(replies[0][1], NoMapError)
+    bench.map()
+    replies = bench.task()
+    bench.work()
+    assert isinstance(replies[0][1], NoPoseError)
+    assert bench.execution is None
+
+
+def test_a_bad_task_leaves_the_running_one_undisturbed(bench):
+    execution = running(bench)
+    said = len(bench.said)
+    replies = bench.task({'sites': [{'name': 'x', 'features': ['x']}]})
+    bench.work()
+    assert isinstance(replies[0][1], GkPlannerError)
+    assert bench.execution is execution and execution.state is TaskState.EXECUTING
+    assert len(bench.said) == said
+
+
+def test_dry_run_only_plans(bench):
+    replies = bench.task(dry_run=True)
+    bench.work()
+    assert replies[0][0].cost == 8.0
+    assert bench.execution is None and bench.plans == []
+
+
+def test_a_new_task_takes_the_place_of_the_old_one(bench):
+    running(bench)
+    bench.task()
+    bench.work()
+    assert bench.execution.task_id == 'task-2'
+    assert bench.ends == [('task-1', TaskState.CANCELED, 'PreemptedError')]
+    assert PreemptedError
+
+
+def test_cancel_ends_the_task_and_clears_everything(bench):
+    running(bench)
+    assert bench.runner.cancel()
+    assert bench.execution.state is TaskState.CANCELED
+    assert bench.plans[-1] is None and bench.drives[-1] is None
+    assert not bench.runner.cancel()
+
+
+def test_cancel_stops_planning_that_waits(bench):
+    replies = bench.task()
+    bench.runner.cancel()
+    bench.work()
+    assert isinstance(replies[0][1], CanceledError)
+    assert bench.execution is None
+
+
+def test_pause_and_resume_keep_the_bits(bench):
+    execution = running(bench)
+    bench.runner.pose(1.0, (3.5, 0.5))
+    assert bench.runner.pause()
+    assert execution.state is TaskState.PAUSED and bench.drives[-1] is None
+    bench.runner.pose(2.0, (8.5, 0.5))
+    assert execution.bits == [True, False], 'a paused task flips nothing'
+    assert bench.runner.resume()
+    bench.work()
+    assert execution.state is TaskState.EXECUTING and execution.bits == [True, False]
+    bench.runner.pose(3.0, (8.5, 0.5))
+    assert execution.state is TaskState.SUCCEEDED
+
+
+def test_the_same_map_again_changes_nothing(bench):
+    running(bench)
+    bench.map()
+    assert bench.plans == [['a', 'b']]
+
+
+def test_a_map_that_blocks_the_path_gives_a_new_one_and_keeps_bits(bench):
+    execution = running(bench)
+    bench.runner.pose(1.0, (3.5, 0.5))
+    bench.data[0, 5] = 100
+    bench.map()
+    assert execution.bits == [True, False] and execution.state is TaskState.EXECUTING
+    assert all(point != (5.5, 0.5) for point in bench.paths[-1])
+
+
+def test_an_infeasible_map_is_said_and_a_better_one_goes_on(bench):
+    execution = running(bench)
+    bench.runner.pose(1.0, (3.5, 0.5))
+    bench.data[:, 6] = 100
+    bench.map()
+    assert execution.state is TaskState.INFEASIBLE
+    assert bench.ends[-1][2] == 'InfeasibleError'
+    assert "site 'b'" in execution.message
+    bench.data[:, 6] = 0
+    bench.map()
+    assert execution.state is TaskState.EXECUTING and execution.bits == [True, False]
+
+
+def test_policy_skip_gives_up_what_cannot_be_reached():
+    bench = Bench(failure_policy='skip')
+    bench.map()
+    bench.runner.pose(0.0, (0.5, 0.5))
+    execution = running(bench, {**TASK, 'sites': [*TASK['sites'], {
+        'name': 'c', 'features': ['c'], 'position': [1.5, 2.5]}]})
+    bench.data[:, 6] = 100
+    bench.map()
+    assert execution.goal_states[1] is GoalState.SKIPPED
+    assert execution.state is TaskState.EXECUTING
+    bench.runner.pose(1.0, (1.5, 2.5))
+    bench.runner.pose(2.0, (3.5, 0.5))
+    assert execution.state is TaskState.SUCCEEDED
+    assert execution.bits == [True, False, True]
+
+
+def test_policy_abort_fails_at_once():
+    bench = Bench(failure_policy='abort')
+    bench.map()
+    bench.runner.pose(0.0, (0.5, 0.5))
+    execution = running(bench)
+    bench.data[:, 6] = 100
+    bench.map()
+    assert execution.state is TaskState.FAILED
+
+
+def test_a_stalled_option_is_replanned_without_its_site(bench):
+    execution = running(bench, {'sites': [
+        {'name': 'near', 'features': ['a'], 'position': [3.5, 0.5]},
+        {'name': 'far', 'features': ['a'], 'position': [8.5, 0.5]}]})
+    assert bench.drives[-1] == 'near'
+    bench.runner.pose(1.0, (1.5, 0.5))
+    bench.runner.pose(20.0, (1.5, 0.5))
+    bench.work()
+    assert bench.drives[-1] == 'far'
+    assert 'near' in execution.replan_reason and execution.replans == 1
+
+
+def test_leaving_the_path_gives_new_waypoints_without_planning(bench):
+    running(bench)
+    bench.runner.pose(1.0, (1.5, 2.5))
+    assert not bench.jobs
+    assert bench.paths[-1][0] == (1.5, 2.5)
+    assert bench.plans == [['a', 'b']]
+
+
+def test_reground_moves_a_site_and_says_whether_the_plan_changed(bench):
+    execution = running(bench)
+    bench.runner.pose(1.0, (3.5, 0.5))
+    replies = []
+    bench.runner.reground('', [{'name': 'b', 'features': ['b'], 'position': [4.5, 2.5]}], [],
+                          lambda *reply: replies.append(reply))
+    bench.work()
+    plan, error, changed = replies[0]
+    assert error is None and changed and plan.options[0].position == (4.5, 2.5)
+    assert execution.bits == [True, False]
+    assert execution.replan_reason == 'a site was regrounded'
+    n_plans = len(bench.plans)
+    bench.runner.reground('', [{'name': 'a', 'features': ['a'], 'position': [0.5, 2.5]}], [],
+                          lambda *reply: replies.append(reply))
+    bench.work()
+    assert replies[1][1] is None and not replies[1][2], 'a is done: nothing changes'
+    assert len(bench.plans) == n_plans
+
+
+@pytest.mark.parametrize(('arguments', 'error'), [
+    (('other', [], []), UnknownTaskError),
+    (('', [], ['nowhere']), RegroundError),
+    (('', [{'name': 'n', 'features': ['new'], 'position': [0.5, 0.5]}], []), RegroundError),
+    (('', [{'name': 'b', 'features': ['b'], 'position': [99, 0.5]}], []), GkPlannerError),
+])
+def test_a_bad_reground_changes_nothing(bench, arguments, error):
+    execution = running(bench)
+    sites, replies = execution.task.sites, []
+    bench.runner.reground(*arguments, lambda *reply: replies.append(reply))
+    bench.work()
+    assert isinstance(replies[0][1], error)
+    assert execution.task.sites == sites and execution.state is TaskState.EXECUTING
+
+
+def test_an_infeasible_reground_keeps_the_old_task(bench):
+    execution = running(bench)
+    bench.data[1, 9] = 100
+    replies = []
+    bench.runner.reground('', [], ['b'], lambda *reply: replies.append(reply))
+    bench.work()
+    assert isinstance(replies[0][1], InfeasibleError)
+    assert execution.state is TaskState.EXECUTING and len(execution.task.sites) == 2
+
+
+def test_the_world_is_right_when_a_goal_is_reported(bench):
+    execution = running(bench)
+    warnings = bench.runner.complete_goal('', 'b', True)
+    assert "against 'a before b'" in warnings[0]
+    bench.work()
+    assert execution.bits == [False, True]
+    bench.runner.pose(1.0, (3.5, 0.5))
+    assert execution.state is TaskState.SUCCEEDED
+
+
+def test_undoing_an_irreversible_goal_is_accepted_with_a_warning(bench):
+    execution = running(bench)
+    bench.runner.pose(1.0, (3.5, 0.5))
+    assert 'irreversible' in bench.runner.complete_goal('', 'a', False)[0]
+    bench.work()
+    assert execution.bits == [False, False] and bench.drives[-1] == 'a'
+
+
+def test_reporting_the_current_goal_goes_on_without_planning(bench):
+    execution = running(bench)
+    bench.runner.complete_goal('task-1', 'a', True)
+    assert not bench.jobs and bench.drives[-1] == 'b' and execution.bits == [True, False]
+
+
+def test_contact_completes_whatever_is_touched():
+    bench = Bench()
+    bench.map()
+    bench.runner.pose(0.0, (0.5, 0.5))
+    execution = running(bench, {
+        'sites': [{'name': 'a', 'features': ['a'], 'position': [3.5, 0.5]},
+                  {'name': 'b', 'features': ['b'], 'position': [8.5, 0.5]}],
+        'trigger': 'contact'})
+    for x in (1.5, 2.5, 3.5):
+        bench.runner.pose(x, (x, 0.5))
+    assert execution.bits == [True, False]
+    bench.runner.pose(9.0, (8.5, 0.5))
+    assert execution.state is TaskState.SUCCEEDED
+
+
+def test_contact_sees_sites_between_two_positions():
+    bench = Bench()
+    bench.map()
+    bench.runner.pose(0.0, (0.5, 0.5))
+    execution = running(bench, {**TASK, 'constraints': [], 'trigger': 'contact'})
+    bench.runner.pose(1.0, (0.6, 0.5))
+    bench.runner.pose(2.0, (5.5, 0.5))
+    assert execution.bits == [True, False]
+
+
+def test_a_robot_in_a_blocked_cell_leaves_through_a_free_one(bench):
+    bench.data[0, 0] = 100
+    bench.map()
+    execution = running(bench)
+    assert execution.plan.options[0].path[0] == (1.5, 0.5)
+
+
+def test_only_the_newest_plan_counts(bench):
+    execution = running(bench)
+    bench.runner.complete_goal('', 'b', True)
+    bench.runner.complete_goal('', 'b', False)
+    bench.work()
+    assert execution.bits == [False, False]
+    assert [option.site for option in execution.remaining] == ['a', 'b']
+    assert execution.replans <= 1
+
+
+def test_other_settings_plan_anew(bench):
+    execution = running(bench)
+    bench.runner.set_config(Config(option_cost=2.0))
+    bench.work()
+    assert execution.plan.cost == 12.0
