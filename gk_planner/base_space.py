@@ -133,13 +133,15 @@ class BaseSpace:
         reach = radius / self.resolution + _SLACK
         rows, cols = np.divmod(cells, self.grid_map.cols)
         low = [max(0, int(v.min() - math.ceil(reach))) for v in (rows, cols)]
-        window = self.free[low[0]:int(rows.max() + reach) + 2, low[1]:int(cols.max() + reach) + 2]
-        best: tuple[int, float] | None = None
-        for row, col in np.argwhere(window) + np.array(low):
-            distance = float(np.hypot(rows - row, cols - col).min())
-            if distance <= reach and (best is None or distance < best[1] - _SLACK):
-                best = int(row * self.grid_map.cols + col), distance
-        return best and (best[0], best[1] * self.resolution)
+        free = self.free[low[0]:int(rows.max() + reach) + 2, low[1]:int(cols.max() + reach) + 2]
+        given = np.zeros(free.shape, dtype=bool)
+        given[rows - low[0], cols - low[1]] = True
+        distance = np.where(free, _distance_to(given), np.inf)
+        row, col = np.unravel_index(np.argmin(distance), free.shape)
+        if distance[row, col] > reach:
+            return None
+        cell = int(row + low[0]) * self.grid_map.cols + int(col + low[1])
+        return cell, float(distance[row, col]) * self.resolution
 
 
 def _distance_to(mask: NDArray[np.bool_]) -> NDArray[np.float64]:

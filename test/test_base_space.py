@@ -11,7 +11,7 @@ from random_worlds import random_annotations, random_config, random_map
 
 from gk_planner import BaseSpace, Config
 from gk_planner.annotations import Annotations, keep_out_mask, one_way_forbidden, weight_field
-from gk_planner.errors import AnnotationsError, ConfigError, StartError
+from gk_planner.errors import AnnotationsError, ConfigError, InputError, StartError
 from gk_planner.grid_shortest_path import step_cost
 from gk_planner.moves import MOVES
 from gk_planner.occupancy_map import OccupancyMap
@@ -240,3 +240,36 @@ def test_arrays_are_read_only():
     for array in (space.free, space.weight, space.moves):
         with pytest.raises(ValueError, match='read-only'):
             array[0] = 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(SEEDS)
+def test_nearest_free_cell(seed):
+    """Nearest between centres; ties go to the lowest row, then to the lowest column."""
+    rng = np.random.default_rng(seed)
+    space = BaseSpace(OccupancyMap(np.where(rng.random((9, 8)) < 0.9, 100, 0), 0.25))
+    cells = rng.choice(72, int(rng.integers(1, 4)), replace=False)
+    radius = 0.25 * float(rng.choice([0.5, 1, math.sqrt(2), 2, 3, math.sqrt(13), 1e6]))
+    found = [(min(math.dist(divmod(int(cell), 8), divmod(int(other), 8)) for cell in cells) / 4,
+              int(other)) for other in np.flatnonzero(space.free)]
+    distance, cell = min(found, default=(math.inf, -1))
+    expected = (cell, distance) if distance <= radius + 1e-9 else None
+    assert space.nearest_free(cells, radius) == expected
+
+
+def test_a_start_in_a_blocked_cell_leaves_through_the_nearest_free_one():
+    space = drawn('##. #.. ###')
+    assert space.start_cell((0.5, 0.5), tolerance=1.5) == 4
+    assert space.start_cell((1.5, 2.5), tolerance=1.0) == 4
+    with pytest.raises(StartError, match='blocked'):
+        space.start_cell((0.5, 0.5), tolerance=1.4)
+    with pytest.raises(StartError, match='outside'):
+        space.start_cell((-0.5, 0.5), tolerance=9.0)
+
+
+def test_weights_that_would_drown_a_step():
+    area = ((0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0))
+    grid_map = OccupancyMap(np.array([[0, 0]]), 1.0)
+    BaseSpace(grid_map, annotations=Annotations(weights=((area, 1e9),)))
+    with pytest.raises(InputError, match=r'weights: .* at most 1e\+09, got 2e\+09'):
+        BaseSpace(grid_map, annotations=Annotations(weights=((area, 2e9),)))
