@@ -1,10 +1,11 @@
 """Why a task cannot be done: an irreducible conflict of formula, constraints, features and sites.
 
 Relaxing an element means: formula -> true, constraint -> dropped, feature -> carried somewhere
-reachable, site -> reachable. An irreducible conflict still is one with everything else relaxed,
+reachable, site -> reachable. From where a relaxed feature or site was out of reach, its goal can
+then be completed on the spot. An irreducible conflict still is one with everything else relaxed,
 and no longer is when any one of its elements is relaxed too. It is found by QuickXplain (Junker
-2004), which asks about k log(n/k) times whether a relaxed task can be done. Of several conflicts
-it tells the one whose elements come first: features, then sites, then constraints.
+2004), which asks about k log(n/k) times whether a relaxed task can be done.
+Of several conflicts it tells the one whose elements come first: features, sites, constraints.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,15 +15,17 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gk_planner.boolean_task import Task
 from gk_planner.config import Config
 from gk_planner.constraints import inherit
 from gk_planner.dnf import Clause, clauses, is_satisfiable
 from gk_planner.errors import InfeasibleError, LimitError
-from gk_planner.goal_kernel import build_goal_kernel, IntArray, Legs
-from gk_planner.task_policy import solve_task_policy
-from gk_planner.task_states import reachable_states, relevant_goals
+from gk_planner.goal_kernel import IntArray, Legs
+from gk_planner.task_states import reachable_states, relevant_goals, TaskStates
+
+Bools = NDArray[np.bool_]
 
 # How many clauses of the formula are tried one by one before the states are searched instead.
 _MAX_CLAUSES = 2000
@@ -46,10 +49,11 @@ def explain_infeasible(task: Task, legs: Legs, site_nodes: Sequence[IntArray],
     more elements than it needs.
     """
     elements = _elements(task)
+    reached = _Reach.of(task, legs, site_nodes)
 
     def conflicts(kept: list[Element]) -> bool:
         try:
-            return not _can_be_done(task, legs, site_nodes, set(elements) - set(kept), config)
+            return not _can_be_done(task, reached, set(elements) - set(kept), config)
         except LimitError:
             return False
 
@@ -66,7 +70,7 @@ def is_provably_infeasible(task: Task, legs: Legs) -> bool:
     False means feasible or not decided: reversible bits, places that are not mutually reachable,
     or too many clauses.
     """
-    return _can_by_clauses(task, legs) is False
+    return _can_by_clauses(task, _Reach.of(task, legs, ()), {}) is False
 
 
 def _elements(task: Task) -> list[Element]:
@@ -92,76 +96,96 @@ def _quick_xplain(conflicts: Callable[[list[Element]], bool], kept: list[Element
     return core_first + core_second
 
 
-def _can_be_done(task: Task, legs: Legs, site_nodes: Sequence[IntArray],
-                 relaxed: set[Element], config: Config) -> bool:
+@dataclass(frozen=True, eq=False)
+class _Reach:
+    """What can be completed from where, over the places that can be reached.
+
+    Places are the nodes that some chain of jumps reaches, and as the last one the start;
+    ``flip`` and ``through``[place, node] say whether there is a way, ``out_of_reach``[place, site]
+    that there is none to any node of a site.
+    """
+
+    place_goal: IntArray
+    flip: Bools
+    through: Bools
+    out_of_reach: Bools
+    passes_done: bool
+
+    @classmethod
+    def of(cls, task: Task, legs: Legs, site_nodes: Sequence[IntArray]) -> '_Reach':
+        nodes = np.flatnonzero(legs.reachable())
+        flip, through = (np.isfinite(np.vstack([costs[nodes], legs.entry]))
+                         for costs in (legs.flip, legs.through))
+        lost = [~flip[:, np.intersect1d(own, nodes)].any(axis=1) for own in site_nodes]
+        return cls(np.append(legs.node_goal[nodes], -1), flip[:, nodes], through[:, nodes],
+                   np.column_stack([np.empty((len(flip), 0), dtype=bool), *lost]),
+                   legs.passes_done)
+
+    def nodes(self, goal: int) -> IntArray:
+        return np.flatnonzero(self.place_goal == goal)
+
+
+def _can_be_done(task: Task, reach: _Reach, relaxed: set[Element], config: Config) -> bool:
     rules = tuple(rule for index, rule in enumerate(task.constraints)
                   if Element('constraint', index) not in relaxed)
     task = dataclasses.replace(task, constraints=rules)
-    legs = _relaxed_legs(task, legs, site_nodes, relaxed)
-    legs = legs.restricted(np.flatnonzero(legs.reachable()))
-    quick = _can_by_clauses(task, legs)
+    on_the_spot: dict[int, Bools] = {}
+    for element in relaxed:
+        if element.kind == 'feature':
+            on_the_spot[element.index] = np.ones(len(reach.place_goal), dtype=bool)
+        elif element.kind == 'site':
+            goal, lost = task.site_goals[element.index], reach.out_of_reach[:, element.index]
+            if lost.any():
+                on_the_spot[goal] = on_the_spot.get(goal, False) | lost
+    quick = _can_by_clauses(task, reach, on_the_spot)
     if quick is not None:
         return quick
-    possible = np.unique(legs.node_goal).tolist()
-    goals = tuple(possible) if legs.passes_done else relevant_goals(
-        task, possible, drop_harmful=True)
-    legs = legs.restricted(np.flatnonzero(np.isin(legs.node_goal, goals)))
+    possible = {*on_the_spot, *reach.place_goal[:-1].tolist()}
+    goals = (relevant_goals(task, possible, drop_harmful=True) if _is_closed(reach)
+             else tuple(sorted(possible)))
     states = reachable_states(task, goals, config.max_task_states)
-    policy = solve_task_policy(states, legs, build_goal_kernel(states, legs),
-                               completion_cost=0.0, soft=False, max_sweeps=config.max_iterations)
-    return bool(np.isfinite(policy.value()))
+    return _search(states, reach, on_the_spot)
 
 
-def _relaxed_legs(task: Task, legs: Legs, site_nodes: Sequence[IntArray],
-                  relaxed: set[Element]) -> Legs:
-    """Legs of cost 0 or inf with the relaxed places within reach.
-
-    A relaxed site is reached from wherever it was not. A place that nothing led to then lies
-    where the start is, so that it can be left as well.
-    """
-    reachable = legs.reachable()
-    goals = legs.node_goal.tolist()
-    places: list[IntArray] = []
-    for element in relaxed:
-        if element.kind == 'site' and site_nodes[element.index].size:
-            nodes = site_nodes[element.index]
-            places.append(nodes[reachable[nodes]] if reachable[nodes].any() else nodes)
-        elif element.kind != 'constraint':
-            places.append(np.array([len(goals)]))
-            goals.append(element.index if element.kind == 'feature'
-                         else task.site_goals[element.index])
-    n_new = len(goals) - len(reachable)
-    was_reachable = np.pad(reachable, (0, n_new))
-    order = np.argsort(goals, kind='stable')
-    tables = []
-    for costs in (legs.flip, legs.through):
-        # The last row is the start.
-        given = np.vstack([np.pad(np.isfinite(costs), (0, n_new)),
-                           np.pad(np.isfinite(legs.entry), (0, n_new))])
-        free = given.copy()
-        for nodes in places:
-            free[np.ix_(~given[:, nodes].any(axis=1), nodes)] = True
-        for nodes in places:
-            free[nodes[~was_reachable[nodes]]] |= free[-1]
-        tables.append(np.where(free, 0.0, np.inf)[:, order])
-    return Legs(np.array(goals, dtype=np.int64)[order], tables[0][order], tables[1][order],
-                tables[0][-1], legs.passes_done)
+def _is_closed(reach: _Reach) -> bool:
+    """Whether no stop opens a way, so that goals which cannot matter need no visit."""
+    ways = reach.flip.astype(np.float32)
+    return not reach.passes_done and bool(((ways @ ways[:-1])[~reach.flip] == 0).all())
 
 
-def _can_by_clauses(task: Task, legs: Legs) -> bool | None:
+def _search(states: TaskStates, reach: _Reach, on_the_spot: dict[int, Bools]) -> bool:
+    """Return whether some accepting state can be stood in."""
+    flip, through = (ways.astype(np.float32) for ways in (reach.flip, reach.through))
+    there = np.zeros((len(states.words), len(reach.place_goal)), dtype=bool)
+    there[0, -1] = True
+    n_found = 0
+    while there.sum() > n_found and not there[states.accepting].any():
+        n_found = int(there.sum())
+        for bit, goal in enumerate(states.goals):
+            nodes = reach.nodes(goal)
+            chosen = states.flip_bit == bit
+            source, target = states.flip_source[chosen], states.flip_target[chosen]
+            if goal in on_the_spot:
+                there[target] |= there[source] & on_the_spot[goal]
+            there[target[:, None], nodes] |= there[source] @ flip[:, nodes] > 0
+            if reach.passes_done and goal not in states.task.reversible:
+                done = np.flatnonzero(states.is_set(bit) & ~states.accepting)
+                there[done[:, None], nodes] |= there[done] @ through[:, nodes] > 0
+    return bool(there[states.accepting].any())
+
+
+def _can_by_clauses(task: Task, reach: _Reach, on_the_spot: dict[int, Bools]) -> bool | None:
     """Decide feasibility clause by clause; None where this does not apply.
 
     Without reversible bits a clause can be made true only if the goals it needs, closed under
-    what must come before them, avoid those it forbids and have an order. If all places are
-    mutually reachable, this also suffices.
+    what must come before them, avoid those it forbids and have an order. If every goal can be
+    completed from every place, this also suffices.
     """
     if task.reversible:
         return None
-    reachable = np.flatnonzero(legs.reachable())
-    legs = legs.restricted(reachable)
-    is_same = legs.node_goal[:, None] == legs.node_goal
-    is_open = np.isfinite(legs.entry).all() and (np.isfinite(legs.flip) | is_same).all()
-    possible = set(legs.node_goal.tolist()) - task.done
+    possible = frozenset({*on_the_spot, *reach.place_goal[:-1].tolist()} - task.done)
+    is_open = all((reach.flip[:, reach.nodes(goal)].any(axis=1) | (reach.place_goal == goal)
+                   | on_the_spot.get(goal, False)).all() for goal in possible)
     fixed = {goal: goal in task.done for goal in range(len(task.goals)) if goal not in possible}
     try:
         listed = clauses(task.formula, fixed)
@@ -175,7 +199,7 @@ def _can_by_clauses(task: Task, legs: Legs) -> bool | None:
     return None if count == _MAX_CLAUSES else False
 
 
-def _has_order(task: Task, clause: Clause, possible: set[int]) -> bool:
+def _has_order(task: Task, clause: Clause, possible: frozenset[int]) -> bool:
     """Return whether some order of completions makes a clause true."""
     done = task.done
     needed = set(clause.true - done)
@@ -254,7 +278,7 @@ def _site_reason(task: Task, index: int, legs: Legs, site_nodes: Sequence[IntArr
     reachable = legs.reachable()
     nodes = site_nodes[index]
     if not nodes.size:
-        return f'{site} is in a blocked cell'
+        return f'{site} stands in a blocked or walled-in cell'
     if not reachable[nodes].any():
         return f'{site} cannot be reached'
     ways = np.isfinite(np.vstack([legs.flip, legs.entry])[:, nodes[reachable[nodes]]])

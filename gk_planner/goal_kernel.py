@@ -117,8 +117,7 @@ def _done_sites(states: TaskStates) -> tuple[IntArray, IntArray]:
     pairs = [np.empty((0, 2), dtype=np.int64)]
     for bit, goal in enumerate(states.goals):
         if goal not in states.task.reversible:
-            is_set = (states.words[:, bit >> 6] >> np.uint64(bit & 63)) & np.uint64(1)
-            rows = np.flatnonzero((is_set == 1) & ~states.accepting)
+            rows = np.flatnonzero(states.is_set(bit) & ~states.accepting)
             pairs.append(np.column_stack([rows, np.full(len(rows), bit)]))
     both = np.concatenate(pairs)
     return both[:, 0], both[:, 1]

@@ -19,6 +19,7 @@ from gk_planner.errors import LimitError
 
 Words = NDArray[np.uint64]
 _ONE = np.uint64(1)
+_BIT_COUNT = np.array([value.bit_count() for value in range(256)], dtype=np.uint8)
 
 
 def relevant_goals(task: Task, possible: Iterable[int], *, drop_harmful: bool) -> tuple[int, ...]:
@@ -87,6 +88,10 @@ class TaskStates:
         for bit, goal in enumerate(self.goals):
             values[goal] = bool(_column(self.words[state:state + 1], bit)[0])
         return tuple(values)
+
+    def is_set(self, bit: int) -> NDArray[np.bool_]:
+        """Return for every state whether a bit is 1."""
+        return _column(self.words, bit)
 
     def index(self, bits: Iterable[bool]) -> int | None:
         """Return the index of a full task state, None if it cannot be reached."""
@@ -159,12 +164,10 @@ def reachable_states(task: Task, goals: tuple[int, ...], max_states: int,
     n_states, first = 1, 0
     while len(layer):
         checkpoint()
-        expand = np.flatnonzero(~accepting[-1])
-        chosen = [expand[flips.allowed(layer[expand], bit)] for bit in range(len(goals))]
-        if n_states + _fewest_new(layers, chosen) > max_states:
+        found = _layer_flips(flips, layers, ~accepting[-1], max_states - n_states)
+        if found is None:
             raise _limit_error(task, goals, max_states)
-        row = np.concatenate([expand[:0], *chosen])
-        flipping = np.repeat(np.arange(len(goals)), [len(part) for part in chosen])
+        row, flipping = found
         flipped = layer[row]
         flipped[np.arange(len(row)), flipping >> 6] ^= (
             _ONE << (flipping & 63).astype(np.uint64))
@@ -186,18 +189,28 @@ def reachable_states(task: Task, goals: tuple[int, ...], max_states: int,
                       source[order], flip_bit[order], np.concatenate(targets)[order], is_acyclic)
 
 
-def _fewest_new(layers: list[Words], chosen: list[NDArray[np.int64]]) -> int:
-    """Return how many new states the flips lead to at least, before any of them is built.
+def _layer_flips(flips: _Flips, layers: list[Words], is_open: NDArray[np.bool_],
+                 room: int) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Return row and bit of every flip from the open states of the last layer.
 
-    A state with as many changed bits as layers before it, and one more flipped, is new; no state
-    with k changed bits is reached by more than k such flips.
+    None if these flips lead to more than ``room`` new states, noticed before any is built: a
+    state with as many changed bits as layers before it, and one more flipped, is new, and no
+    state with k changed bits is reached by more than k such flips.
     """
     depth = len(layers) - 1
-    changed = [_column(layers[-1] ^ layers[0], bit) for bit in range(len(chosen))]
-    is_outermost = np.sum(changed, axis=0, dtype=np.int64) == depth
-    n_flips = sum(int(np.count_nonzero(is_outermost[rows] & ~changed[bit][rows]))
-                  for bit, rows in enumerate(chosen))
-    return -(-n_flips // (depth + 1))
+    expand = np.flatnonzero(is_open)
+    words = layers[-1][expand]
+    changed = words ^ layers[0]
+    is_outermost = _BIT_COUNT[changed.view(np.uint8)].sum(axis=1, dtype=np.int64) == depth
+    rows, bits, n_outward = [expand[:0]], [expand[:0]], 0
+    for bit in range(flips.possible.shape[1]):
+        allowed = flips.allowed(words, bit)
+        n_outward += int(np.count_nonzero(allowed & is_outermost & ~_column(changed, bit)))
+        if n_outward > room * (depth + 1):
+            return None
+        rows.append(expand[allowed])
+        bits.append(np.full(len(rows[-1]), bit))
+    return np.concatenate(rows), np.concatenate(bits)
 
 
 def _limit_error(task: Task, goals: tuple[int, ...], max_states: int) -> LimitError:
