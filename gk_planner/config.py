@@ -7,9 +7,11 @@ them from :func:`dataclasses.fields`.
 from dataclasses import dataclass, field, fields
 import difflib
 import math
-from typing import Any, Self
+from typing import Any, TypeVar
 
 from gk_planner.errors import ConfigError
+
+_Some = TypeVar('_Some', bound='Settings')
 
 
 def setting(default: Any, description: str, *, low: float | None = None,
@@ -35,7 +37,7 @@ class Settings:
             object.__setattr__(self, spec.name, check_setting(spec, getattr(self, spec.name)))
 
     @classmethod
-    def from_fields(cls, settings: dict[str, Any]) -> Self:
+    def from_fields(cls: type[_Some], settings: dict[str, Any]) -> _Some:
         """Build from a mapping; unknown names are refused with the nearest right one."""
         known = [spec.name for spec in fields(cls)]
         for name in settings:

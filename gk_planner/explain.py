@@ -1,14 +1,17 @@
 """Explain a task: its goals and bits, inherited constraints, clauses, states and conflicts."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gk_planner.base_space import BaseSpace
-from gk_planner.boolean_task import BitConstraint, Task
+from gk_planner.boolean_task import Task
 from gk_planner.config import Config
+from gk_planner.conflicts import explain_infeasible, is_provably_infeasible
 from gk_planner.dnf import clauses, count_clauses, dnf_text
 from gk_planner.errors import InfeasibleError, LimitError, StartError
 from gk_planner.goal_kernel import Legs
@@ -18,7 +21,13 @@ from gk_planner.options import OptionLibrary
 from gk_planner.task_solver import legs_of_sites, solve_on_legs
 from gk_planner.task_states import reachable_states, relevant_goals
 
-_SHOWN_CLAUSES = 32
+_SHOWN_CLAUSES = 20
+_SHOWN_NAMES = 12
+# What c(sigma_i^a, sigma_j^b) says about goal i, by (a, b), and how the goals j are joined.
+_RULES = {(0, 0): ('{} waits for {}', ' and '),
+          (0, 1): ('{} is forbidden once {} is done', ' or '),
+          (1, 0): ('{} may not be undone before {}', ' and '),
+          (1, 1): ('{} may not be undone once {} is done', ' or ')}
 
 
 @dataclass(frozen=True)
@@ -31,11 +40,13 @@ class Explanation:
         The first clauses of the disjunctive normal form; None if it is too large.
     n_clauses : int or None
     n_states : int or None
-        Task states that can be reached; None if there are more than ``max_task_states``.
+        Task states that can be reached; None if a limit of the configuration is met.
     relevant : tuple of str
         Goals whose bit can matter.
     conflict : InfeasibleError or None
         Set if the task cannot be done.
+    limit : LimitError or None
+        Set if a limit was met before it was known whether the task can be done.
 
     """
 
@@ -46,60 +57,89 @@ class Explanation:
     relevant: tuple[str, ...]
     warnings: tuple[str, ...]
     conflict: InfeasibleError | None
+    limit: LimitError | None
     with_map: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object."""
-        task = self.task
+        """Return a JSON object; that of the conflict is part of it if there is one."""
+        task, names = self.task, self.task.goal_names
         goals = [{'bit': index, 'name': goal.name, 'features': sorted(goal.features),
                   'sites': [task.sites[site].name for site in task.goal_sites(index)],
                   'done': index in task.done, 'reversible': index in task.reversible}
                  for index, goal in enumerate(task.goals)]
-        return {'status': 'feasible', 'goals': goals,
-                'constraints': [{'constraint': task.constraints[rule.source].text,
-                                 'inherited': _rule_text(task, rule)}
-                                for rule in task.bit_constraints],
-                'formula': task.formula.text,
+        inherited = [{'constraint': task.constraints[rule.source].text,
+                      'inherited': f'c({names[rule.control]}^{rule.control_value}, '
+                                   f'{names[rule.condition]}^{rule.condition_value})'}
+                     for rule in task.bit_constraints]
+        head: dict[str, Any] = {'status': 'feasible'}
+        if self.conflict is not None:
+            head = self.conflict.to_dict()
+        elif self.limit is not None:
+            head = {'status': 'undecided', 'reason': self.limit.message}
+        return {**head, 'goals': goals, 'constraints': inherited, 'formula': task.formula.text,
                 'clauses': None if self.clauses is None else list(self.clauses),
                 'n_clauses': self.n_clauses, 'relevant_goals': list(self.relevant),
                 'reachable_task_states': self.n_states, 'warnings': list(self.warnings)}
 
     def to_text(self) -> str:
         """Return the explanation for a terminal."""
+        warnings = (f'warning: {warning}' for warning in self.warnings)
+        return '\n'.join([*self._goal_lines(), *self._constraint_lines(), *self._formula_lines(),
+                          self._state_line(), *warnings, *self._verdict_lines()])
+
+    def _goal_lines(self) -> Iterator[str]:
         task = self.task
-        lines = [f'{task.source}: trigger {task.trigger}', 'goals (bit, name, features, sites):']
-        width = max(len(name) for name in task.goal_names)
-        for index, goal in enumerate(task.goals):
-            sites = ', '.join(task.sites[site].name for site in task.goal_sites(index))
-            marks = [mark for mark, goals in (('done', task.done),
-                                              ('reversible', task.reversible)) if index in goals]
-            features = ', '.join(sorted(goal.features))
-            lines.append(f'  {index:3d}  {goal.name:<{width}}  {{{features}}}  '
-                         f'{sites or "no site"}{"  " + ", ".join(marks) if marks else ""}')
-        lines.append('constraints (as written, as inherited by the bits):'
-                     if task.bit_constraints else 'constraints: none')
+        features = ['{' + ', '.join(sorted(goal.features)) + '}' for goal in task.goals]
+        widths = [max(map(len, column)) for column in (task.goal_names, features)]
+        yield f'goals (bit, name, features, sites), completed by {task.trigger}:'
+        for index, name in enumerate(task.goal_names):
+            sites = _listed(task.sites[site].name for site in task.goal_sites(index))
+            marks = (' (done)' * (index in task.done)
+                     + ' (reversible)' * (index in task.reversible))
+            yield (f'  {index:3d}  {name:<{widths[0]}}  {features[index]:<{widths[1]}}  '
+                   f'{sites or "no site carries it"}{marks}')
+
+    def _constraint_lines(self) -> Iterator[str]:
+        task, names = self.task, self.task.goal_names
+        inherited: dict[int, dict[tuple[int, int, int], list[str]]] = {}
         for rule in task.bit_constraints:
-            lines.append(f'  {task.constraints[rule.source].text}:  {_rule_text(task, rule)}')
-        lines.append(f'formula: {task.formula.text}')
+            kind = rule.control, rule.control_value, rule.condition_value
+            inherited.setdefault(rule.source, {}).setdefault(kind, []).append(
+                names[rule.condition])
+        yield 'constraints, and what the goals inherit:' if task.constraints \
+            else 'constraints: none'
+        for index, constraint in enumerate(task.constraints):
+            yield f'  {constraint.text}' + ('' if index in inherited else ': adds nothing')
+            for (control, *values), conditions in inherited.get(index, {}).items():
+                text, joint = _RULES[values[0], values[1]]
+                yield '    ' + text.format(names[control], _listed(conditions, joint))
+
+    def _formula_lines(self) -> Iterator[str]:
+        yield f'formula: {" ".join(self.task.formula.text.split())}'
         if self.clauses is None or self.n_clauses is None:
-            lines.append('clauses (DNF): too many to list')
+            yield 'clauses (DNF): too many to find'
+            return
+        yield f'clauses (DNF): {self.n_clauses or "none, it can never hold"}'
+        yield from (f'  {clause}' for clause in self.clauses)
+        if self.n_clauses > len(self.clauses):
+            yield f'  ... and {self.n_clauses - len(self.clauses)} more'
+
+    def _state_line(self) -> str:
+        idle = [name for name in self.task.goal_names if name not in self.relevant]
+        count = 'more than max_task_states' if self.n_states is None else str(self.n_states)
+        return (f'task states that can be reached: {count}, over {len(self.relevant)} of '
+                f'{len(self.task.goals)} bits'
+                + (f' (without {_listed(idle)})' if idle else ''))
+
+    def _verdict_lines(self) -> Iterator[str]:
+        if self.conflict is not None:
+            yield 'infeasible; these conflict, and no longer do without any one of them:'
+            yield from (f'  {part["kind"]:<10}  {" ".join(part["name"].split())}'
+                        for part in self.conflict.conflicts)
+        elif self.limit is not None:
+            yield f'undecided: {self.limit.message}'
         else:
-            lines.append(f'clauses (DNF): {self.n_clauses or "none, it can never hold"}')
-            lines += [f'  {clause}' for clause in self.clauses]
-            if self.n_clauses > len(self.clauses):
-                lines.append(f'  ... and {self.n_clauses - len(self.clauses)} more')
-        states = 'more than max_task_states' if self.n_states is None else str(self.n_states)
-        lines.append(f'task states that can be reached: {states}, over '
-                     f'{len(self.relevant)} of {len(task.goals)} bits '
-                     f'({", ".join(self.relevant) or "none matters"})')
-        lines += [f'warning: {warning}' for warning in self.warnings]
-        if self.conflict is None:
-            lines.append('feasible' + ('' if self.with_map else
-                                       ' as far as the task alone tells (no map given)'))
-        else:
-            lines.append('infeasible; irreducible conflict:')
-            lines += [f'  {part["kind"]} {part["name"]}' for part in self.conflict.conflicts]
-        return '\n'.join(lines)
+            yield 'feasible' if self.with_map else 'feasible if every site can be reached (no map)'
 
 
 def explain(task: Task, space: BaseSpace | None = None,
@@ -126,19 +166,30 @@ def explain(task: Task, space: BaseSpace | None = None,
         placed = [goal for goal, nodes in enumerate(grounding.nodes) if nodes.size]
         option_legs = OptionLegs(OptionLibrary(space), grounding, placed)
         legs, site_nodes = option_legs.legs, option_legs.site_nodes()
-    conflict = None
-    try:
-        if not task.formula.holds(task.initial_bits):
-            solve_on_legs(task, legs, site_nodes, config, completion_cost=0.0)
-    except InfeasibleError as error:
-        conflict = error
-    except LimitError:
-        pass
+    conflict, limit = _decide(task, legs, site_nodes, config)
     shown, n_clauses = _clauses(task)
-    relevant, n_states = _states(task, legs, config)
+    relevant = _relevant(task, legs, config)
+    n_states = None if limit else _count_states(task, relevant, config)
     return Explanation(task, shown, n_clauses, n_states,
                        tuple(task.goal_names[goal] for goal in relevant), warnings, conflict,
-                       space is not None)
+                       limit, space is not None)
+
+
+def _decide(task: Task, legs: Legs, site_nodes: list[NDArray[np.int64]], config: Config,
+            ) -> tuple[InfeasibleError | None, LimitError | None]:
+    """Return why the task cannot be done, or what kept that from being known."""
+    if task.formula.holds(task.initial_bits):
+        return None, None
+    try:
+        # Clause by clause is much quicker than to search the task states, where it decides.
+        if is_provably_infeasible(task, legs):
+            return explain_infeasible(task, legs, site_nodes, config), None
+        solve_on_legs(task, legs, site_nodes, config, completion_cost=0.0)
+    except InfeasibleError as error:
+        return error, None
+    except LimitError as error:
+        return None, error
+    return None, None
 
 
 def _clauses(task: Task) -> tuple[tuple[str, ...] | None, int | None]:
@@ -150,18 +201,24 @@ def _clauses(task: Task) -> tuple[tuple[str, ...] | None, int | None]:
         return None, None
 
 
-def _states(task: Task, legs: Legs, config: Config) -> tuple[tuple[int, ...], int | None]:
+def _relevant(task: Task, legs: Legs, config: Config) -> tuple[int, ...]:
     possible = np.unique(legs.node_goal[legs.reachable()]).tolist()
-    goals = relevant_goals(task, possible, drop_harmful=config.temperature == 0)
     if legs.passes_done:
-        goals = tuple(sorted(set(possible) - (task.done - task.reversible)))
+        return tuple(sorted(set(possible) - (task.done - task.reversible)))
+    return relevant_goals(task, possible, drop_harmful=config.temperature == 0)
+
+
+def _count_states(task: Task, goals: tuple[int, ...], config: Config) -> int | None:
     try:
-        return goals, len(reachable_states(task, goals, config.max_task_states).words)
+        return len(reachable_states(task, goals, config.max_task_states).words)
     except LimitError:
-        return goals, None
+        return None
 
 
-def _rule_text(task: Task, rule: BitConstraint) -> str:
-    control, condition = task.goal_names[rule.control], task.goal_names[rule.condition]
-    flip = f'{control} may not flip {rule.control_value} -> {1 - rule.control_value}'
-    return f'{flip} while {condition} = {rule.condition_value}'
+def _listed(names: Iterable[str], joint: str = ', ') -> str:
+    """Join names, the first ones if they are many."""
+    names = list(names)
+    shown = names[:_SHOWN_NAMES]
+    if len(names) > len(shown):
+        return ', '.join(shown) + f', ... ({len(names)} in all)'
+    return ', '.join(shown[:-1]) + joint * (len(shown) > 1) + ''.join(shown[-1:])
