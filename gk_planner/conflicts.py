@@ -274,7 +274,8 @@ def _formula_reason(task: Task) -> str:
 
 
 def _site_reason(task: Task, index: int, legs: Legs, site_nodes: Sequence[IntArray]) -> str:
-    site = f"site '{task.sites[index].name}' (goal {task.goals[task.site_goals[index]].name})"
+    goal = task.site_goals[index]
+    site = f"site '{task.sites[index].name}' (goal {task.goals[goal].name})"
     reachable = legs.reachable()
     nodes = site_nodes[index]
     if not nodes.size:
@@ -284,9 +285,9 @@ def _site_reason(task: Task, index: int, legs: Legs, site_nodes: Sequence[IntArr
     ways = np.isfinite(np.vstack([legs.flip, legs.entry])[:, nodes[reachable[nodes]]])
     is_stuck = np.asarray(~ways.any(axis=1))
     origins = ['the start'] * bool(is_stuck[-1])
-    origins += [f"site '{other.name}'"
-                for other, own in zip(task.sites, site_nodes, strict=True)
-                if (is_stuck[own] & reachable[own]).any()]
+    origins += [f"site '{task.sites[other].name}'" for other, own in enumerate(site_nodes)
+                if (is_stuck[own] & reachable[own]).any()
+                and (task.site_goals[other] != goal or goal in task.reversible)]
     how = ' without touching another site' if legs.passes_done else ''
     return f'{site} cannot be reached from {_joined(origins, " or ", "other places")}{how}'
 

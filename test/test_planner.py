@@ -1,0 +1,306 @@
+"""The facade: plans, regrounding, reuse of options, and byte-identical answers."""
+
+import copy
+import json
+import math
+
+from hypothesis import given, settings
+import hypothesis.strategies as st
+import numpy as np
+from plan_validator import validate
+import pytest
+from random_worlds import random_site, random_world
+from test_full_task_mdp import draw
+
+from gk_planner import BaseSpace, Plan, Planner, Task
+from gk_planner.config import Config
+from gk_planner.errors import InfeasibleError, RegroundError, StartError, TaskError
+from gk_planner.full_task_mdp import free_cells
+
+FLOOR = """
+    S...a
+    .....
+    b...c
+"""
+
+
+def world(drawing=FLOOR, task=None, **config):
+    grid_map, task, start = draw(drawing, **(task or {}))
+    return Planner(BaseSpace(grid_map, Config(**{'connectivity': 4, **config}))), task, start
+
+
+def site(name, x, y, *features):
+    return {'name': name, 'features': list(features or name[0]), 'position': [x + 0.5, y + 0.5]}
+
+
+def visited(plan):
+    return [option.site for option in plan.options]
+
+
+def as_json(plan):
+    """The JSON text without the one part that may differ."""
+    fields = plan.to_dict()
+    assert set(fields.pop('timing_ms')) == {'base_space', 'options', 'task'}
+    return json.dumps(fields)
+
+
+def test_plan_by_hand():
+    planner, task, start = world()
+    plan = planner.plan(task, start)
+    assert visited(plan) == ['b', 'c', 'a']
+    assert plan.cost == plan.bound == 8.0
+    assert plan.optimal
+    assert plan.value is None
+    assert [option.cost for option in plan.options] == [2.0, 4.0, 2.0]
+    assert plan.options[0].path == ((0.5, 2.5), (0.5, 1.5), (0.5, 0.5))
+    assert plan.waypoints == ((0.5, 0.5), (4.5, 0.5), (4.5, 2.5))
+    assert [option.task_state for option in plan.options] == [
+        {'b': True, 'c': False, 'a': False}, {'b': True, 'c': True, 'a': False},
+        {'b': True, 'c': True, 'a': True}]
+
+
+def test_to_dict_is_the_contract():
+    planner, task, start = world()
+    fields = planner.plan(task, start).to_dict()
+    assert list(fields) == ['status', 'cost', 'optimal', 'bound', 'warnings', 'options',
+                            'waypoints', 'timing_ms']
+    assert fields['status'] == 'solved'
+    assert set(fields['options'][0]) == {'goal', 'site', 'cost', 'position', 'path', 'task_state'}
+    assert json.loads(json.dumps(fields)) == fields
+
+
+@pytest.mark.parametrize('formula', ['a', '!b', 'a | b & c', 'true', 'exactly(1, a)'])
+@pytest.mark.parametrize('temperature', [0.0, 0.5])
+def test_satisfied_formula_has_an_empty_plan(formula, temperature):
+    planner, task, start = world(task={'formula': formula, 'done': ['a']},
+                                 temperature=temperature)
+    fields = planner.plan(task, start).to_dict()
+    assert fields['status'] == 'solved'
+    assert (fields['cost'], fields['optimal'], fields['bound']) == (0.0, True, 0.0)
+    assert fields['options'] == fields['waypoints'] == []
+    assert fields.get('value', 0.0) == 0.0
+    assert len(planner.library) == 0
+
+
+def test_bits_that_cannot_matter_cost_nothing():
+    planner, task, start = world(task={'formula': 'b'})
+    assert visited(planner.plan(task, start)) == ['b']
+    assert len(planner.library) == 1
+
+
+def test_start_comes_from_the_call_then_from_the_task():
+    planner, task, start = world(task={'start': [4.5, 2.5]})
+    assert planner.plan(task, start).options[0].path[0] == start
+    assert planner.plan(task).options[0].path[0] == (4.5, 2.5)
+    _, homeless, _ = world()
+    with pytest.raises(StartError, match='no start; give one with the call or in the task'):
+        planner.plan(homeless)
+
+
+@pytest.mark.parametrize('trigger', ['action', 'contact'])
+@pytest.mark.parametrize('temperature', [0.0, 0.3])
+def test_same_input_same_bytes(trigger, temperature):
+    fields = {'trigger': trigger, 'constraints': ['b before a']}
+    answers = set()
+    for _ in range(3):
+        planner, task, start = world(task=fields, temperature=temperature, connectivity=8)
+        answers |= {as_json(planner.plan(task, start)), as_json(planner.plan(task, start))}
+    assert len(answers) == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_a_used_planner_answers_like_a_fresh_one(seed):
+    drawn = random_world(seed)
+    used = Planner(BaseSpace(drawn.grid_map, drawn.config, drawn.annotations))
+    answers = []
+    for planner in (used, used, Planner(BaseSpace(drawn.grid_map, drawn.config,
+                                                  drawn.annotations))):
+        try:
+            answers.append(as_json(planner.plan(drawn.task, drawn.start)))
+        except InfeasibleError as error:
+            answers.append(json.dumps(error.to_dict()))
+    assert answers[0] == answers[1] == answers[2]
+
+
+def test_above_temperature_zero_the_plan_says_so():
+    planner, task, start = world(temperature=0.2)
+    plan = planner.plan(task, start)
+    assert not plan.optimal
+    assert math.isfinite(plan.value)
+    assert plan.value > plan.cost / 0.2  # -log z pays for the metres and for every choice
+    assert plan.cost >= 8.0 >= plan.bound
+
+
+# Regrounding
+
+
+def test_reground_replaces_a_site():
+    planner, task, start = world()
+    planner.plan(task, start)
+    plan = planner.reground([site('b', 1, 2)])
+    assert visited(plan) == ['b', 'a', 'c']
+    assert plan.cost == 6.0
+
+
+def test_reground_adds_an_alternative_and_removes_it_again():
+    planner, task, start = world()
+    before = planner.plan(task, start)
+    plan = planner.reground([site('near', 1, 2, 'b')])
+    assert visited(plan) == ['near', 'a', 'c']
+    assert planner.reground([], removed=['near']) == before
+
+
+def test_reground_removes_and_adds_under_the_same_name():
+    planner, task, start = world()
+    planner.plan(task, start)
+    assert visited(planner.reground([site('b', 1, 2)], removed=['b'])) == ['b', 'a', 'c']
+
+
+def test_a_site_may_take_over_another_known_feature_set():
+    planner, task, start = world(task={'formula': 'a & b'})
+    planner.plan(task, start)
+    assert visited(planner.reground([site('c', 0, 1, 'b')])) == ['c', 'a']
+
+
+def test_reground_keeps_start_and_done_unless_given():
+    planner, task, start = world(task={'done': ['c']})
+    assert visited(planner.plan(task, start)) == ['b', 'a']
+    assert visited(planner.reground([site('b', 2, 2)])) == ['b', 'a']
+    assert visited(planner.reground([], start=(4.5, 1.5))) == ['a', 'b']
+    plan = planner.reground([], done=['a'])
+    assert plan.options[0].path[0] == (4.5, 1.5)
+    assert visited(plan) == ['c', 'b']
+    assert visited(planner.reground([], done=[])) != visited(plan)
+    assert planner.reground([], done=['a', 'b', 'c']).options == ()
+
+
+def test_reground_solves_options_for_new_cells_only():
+    planner, task, start = world()
+    planner.plan(task, start)
+    assert len(planner.library) == 3
+    planner.reground([site('b', 1, 1)])
+    assert len(planner.library) == 4
+    planner.reground([site('b', 0, 0)])              # where it was before
+    planner.reground([site('b', 4, 2), site('a', 0, 0)])
+    assert len(planner.library) == 4
+    planner.reground([site('c', 3, 0)], start=(2.5, 2.5), done=['a'])
+    assert len(planner.library) == 5
+    kept = planner.library.get([0])[0]
+    planner.reground([site('b', 0, 0)], done=[])
+    assert planner.library.get([0])[0] is kept
+
+
+def test_reground_needs_a_task():
+    planner, task, start = world('S#a')
+    with pytest.raises(RegroundError, match='there is no task yet; call plan first'):
+        planner.reground([])
+    with pytest.raises(InfeasibleError):
+        planner.plan(task, start)
+    with pytest.raises(RegroundError, match='there is no task yet'):
+        planner.reground([site('a', 0, 0)])
+
+
+@pytest.mark.parametrize(('sites', 'removed', 'done', 'message'), [
+    ([site('d', 1, 1, 'd')], (), None,
+     r"sites\[0\]\.features: site 'd' brings the new feature set \['d'\]; that is a new task"),
+    ([site('a', 1, 1), site('b', 1, 1, 'b', 'red')], (), None, r'sites\[1\]\.features'),
+    ([], ['machin'], None, r"removed: no site 'machin'; did you mean 'machine'\?"),
+    ([], ['machine', 'machine'], None, "removed: no site 'machine'"),
+    ([], (), ['macine'], r"done: no goal 'macine'; did you mean 'machine'\?"),
+    ([{'name': 'a', 'position': [1, 1]}], (), None, r'sites\[0\].*features'),
+    ([site('a', 1, 1), site('a', 2, 1)], (), None, r"sites\[1\]\.name: 'a' is given twice"),
+    ([{'name': 'a', 'features': ['a'], 'postion': [1, 1]}], (), None, 'postion'),
+    (['a'], (), None, r'sites\[0\]')])
+def test_bad_regroundings_are_named_and_change_nothing(sites, removed, done, message):
+    grid_map, task, start = draw(FLOOR)
+    fields = task.to_dict()
+    fields['sites'].append(site('machine', 2, 2, 'machine'))
+    del fields['goals'], fields['formula']
+    planner = Planner(BaseSpace(grid_map, Config(connectivity=4)))
+    before = planner.plan(Task.from_dict(fields), start)
+    with pytest.raises(RegroundError, match=message) as caught:
+        planner.reground(sites, removed=removed, done=done)
+    assert caught.value.message.startswith('reground: ')
+    assert caught.value.to_dict()['error'] == 'RegroundError'
+    assert planner.reground([]) == before
+
+
+@pytest.mark.parametrize(('fields', 'error'), [
+    ({'sites': [site('a', 9, 9)]}, TaskError),                             # outside the map
+    ({'sites': [{'name': 'a', 'features': ['a']}]}, TaskError),            # no place
+    ({'sites': [], 'start': (9.5, 0.5)}, StartError),
+    ({'sites': [], 'removed': ['c']}, InfeasibleError),
+    ({'sites': [site('c', 2, 1)]}, InfeasibleError)])                      # into the wall
+def test_nothing_is_lost_on_error(fields, error):
+    planner, task, start = world('S...a .###. b...c')
+    before = planner.plan(task, start)
+    with pytest.raises(error):
+        planner.reground(**fields)
+    assert planner.reground([]) == before
+    assert visited(planner.reground([site('a', 1, 2)])) == ['a', 'b', 'c']
+
+
+def test_an_infeasible_regrounding_says_why():
+    planner, task, start = world()
+    planner.plan(task, start)
+    with pytest.raises(InfeasibleError) as caught:
+        planner.reground([], removed=['b'])
+    assert caught.value.to_dict() == {
+        'status': 'infeasible',
+        'reason': "task: the formula 'b & c & a' cannot be made true: no site carries 'b'",
+        'conflicts': [{'kind': 'formula', 'name': 'b & c & a'},
+                      {'kind': 'feature', 'name': 'b'}]}
+
+
+@pytest.mark.parametrize('trigger', ['action', 'contact'])
+def test_regrounding_equals_a_fresh_plan_of_the_changed_task(trigger):
+    @settings(max_examples=60, deadline=None)
+    @given(st.integers(0, 2**32 - 1))
+    def check(seed):
+        drawn = random_world(seed, trigger=trigger)
+        rng = np.random.default_rng(seed)
+        space = BaseSpace(drawn.grid_map, drawn.config, drawn.annotations)
+        planner = Planner(space)
+        try:
+            planner.plan(drawn.task, drawn.start)
+        except InfeasibleError:
+            return
+        moved, changed = random_regrounding(rng, drawn)
+        answers = []
+        for answer in (lambda: planner.reground(moved),
+                       lambda: Planner(space).plan(Task.from_dict(changed), drawn.start)):
+            try:
+                plan = answer()
+                answers.append(as_json(plan))
+                validate(plan.to_dict(), Task.from_dict(changed), drawn.grid_map, drawn.config,
+                         drawn.start, drawn.annotations)
+            except (InfeasibleError, TaskError) as error:
+                answers.append(str(error))
+        assert answers[0] == answers[1]
+
+    check()
+
+
+def random_regrounding(rng, drawn):
+    """Move some sites and add an alternative; return the sites and the whole changed mapping."""
+    free = np.argwhere(free_cells(drawn.grid_map, drawn.config, drawn.annotations)).tolist()
+    changed = copy.deepcopy(drawn.task_mapping)
+    # Named goals keep their bits whatever becomes of the sites.
+    changed['goals'] = {goal.name: sorted(goal.features) for goal in drawn.task.goals}
+    moved = []
+    for index, old in enumerate(changed['sites']):
+        if rng.random() < 0.5:
+            fresh = random_site(rng, drawn.grid_map, free, old['features'])
+            moved.append({**fresh, 'name': old['name']})
+            changed['sites'][index] = moved[-1]
+    twin = random_site(rng, drawn.grid_map, free, changed['sites'][0]['features'])
+    moved.append({**twin, 'name': 'twin'})
+    changed['sites'].append(moved[-1])
+    return moved, changed
+
+
+def test_a_plan_compares_by_what_it_says():
+    planner, task, start = world()
+    assert planner.plan(task, start) == planner.plan(task, start)
+    assert isinstance(planner.plan(task, start), Plan)
