@@ -196,13 +196,17 @@ def test_unreachable_site():
         [('site', 'a')])
 
 
-def test_occupied_site():
-    grid_map, task, start = draw('S.b..')
+def plan_with_wall_on(column, drawing, **fields):
+    """Plan on a picture of one line after a wall has been put on a column."""
+    grid_map, task, start = draw(drawing, **fields)
     blocked = grid_map.data.copy()
-    blocked[0, 2] = 100
-    space = BaseSpace(type(grid_map)(blocked, 1.0, grid_map.origin))
+    blocked[0, column] = 100
+    return Planner(BaseSpace(type(grid_map)(blocked, 1.0, grid_map.origin))).plan(task, start)
+
+
+def test_occupied_site():
     with pytest.raises(InfeasibleError) as caught:
-        Planner(space).plan(task, start)
+        plan_with_wall_on(2, 'S.b..')
     assert caught.value.message == ("task: the formula 'b' cannot be made true: "
                                     "site 'b' (goal b) stands in a blocked or walled-in cell")
     assert caught.value.conflicts[1:] == [{'kind': 'site', 'name': 'b'}]
@@ -222,9 +226,11 @@ def test_many_alternatives_are_told_in_short():
 
 
 def test_what_a_blocked_goal_waits_for_is_not_blamed():
-    # b stands behind a wall; c, which b waits for, is at hand.
-    assert infeasible('Sca#b', constraints=['c before b', 'b before a'], formula='a')[1] == [
-        ('site', 'b'), ('constraint', 'b before a')]
+    # b stands in a wall; c, which b waits for, is at hand.
+    with pytest.raises(InfeasibleError) as caught:
+        plan_with_wall_on(3, 'Scab', constraints=['c before b', 'b before a'], formula='a')
+    assert caught.value.conflicts[1:] == [{'kind': 'site', 'name': 'b'},
+                                          {'kind': 'constraint', 'name': 'b before a'}]
 
 
 def test_one_way_cliff():

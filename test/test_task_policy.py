@@ -273,16 +273,21 @@ def test_temperature_zero_policy_is_greedy_for_its_values(seed):
 
 
 @pytest.mark.parametrize('soft', [False, True])
-def test_free_cycles_of_reversible_bits_do_not_loop(soft):
-    # Flipping a and b costs nothing, and far from the end all such flips are equally desirable.
-    task = Task.from_dict({'sites': [{'name': n, 'features': [n]} for n in ('a', 'b', 'far')],
-                           'formula': 'far & (a | !a) & (b | !b)', 'reversible': ['a', 'b']})
-    flip = np.zeros((3, 3))
-    flip[:2, 2] = 1e6
-    legs = Legs(np.arange(3), flip, flip, np.array([0, 0, 1e6]))
-    policy = solve(task, legs, soft=soft)
-    assert [jump.node for jump in policy.rollout()] == [2]
-    assert math.isclose(policy.value(), 1e6)
+@pytest.mark.parametrize('n_free', [1, 2, 4])
+def test_free_cycles_of_reversible_bits_do_not_loop(soft, n_free):
+    # Before the far goal, all flips of the free ones are as desirable as going there.
+    names = [f'a{number}' for number in range(n_free)]
+    task = Task.from_dict({
+        'sites': [{'name': n, 'features': [n]} for n in (*names, 'far')], 'reversible': names,
+        'formula': ' & '.join(['far', *(f'({n} | !{n})' for n in names)])})
+    for distance in 10 ** np.random.default_rng(n_free).uniform(0, 7, 40):
+        flip = np.zeros((n_free + 1,) * 2)
+        flip[:n_free, n_free] = distance
+        policy = solve(task, Legs(np.arange(n_free + 1), flip, flip, flip[0]), soft=soft)
+        # One step of the rollout, so that a failure does not run forever.
+        assert policy.jumps(0, None)[0].node == n_free
+        assert [jump.node for jump in policy.rollout()] == [n_free]
+        assert math.isclose(policy.value(), distance)
 
 
 @pytest.mark.parametrize('soft', [False, True])
