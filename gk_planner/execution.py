@@ -6,6 +6,7 @@ every replan; what the world reports is right even where a constraint would forb
 """
 
 from collections.abc import Iterable
+import dataclasses
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
@@ -67,6 +68,8 @@ class Execution:
         Goals given up; planning takes them as done.
     failed_sites : set of str
         Sites that an option failed to reach; left out until they are regrounded.
+    completed_cost : float
+        What the completed options were planned to cost, in metres.
 
     """
 
@@ -82,6 +85,7 @@ class Execution:
     replans: int = 0
     replan_reason: str = ''
     message: str = ''
+    completed_cost: float = 0.0
     _position: int = 0
     _paused_from: TaskState | None = None
 
@@ -105,6 +109,16 @@ class Execution:
         """The current option and those after it."""
         return () if self.current is None or self.plan is None else (
             self.plan.options[self._position:])
+
+    def plan_ahead(self) -> Plan:
+        """Return the plan without the options that are done."""
+        assert self.plan is not None
+        ahead = self.remaining
+        cost = sum(option.cost for option in ahead)
+        if len(ahead) == len(self.plan.options):
+            return self.plan
+        return dataclasses.replace(self.plan, options=ahead, cost=cost,
+                                   bound=cost if self.plan.optimal else self.plan.bound)
 
     @property
     def goal_states(self) -> list[GoalState]:
@@ -153,10 +167,10 @@ class Execution:
         was_current = (self.current is not None
                        and self.task.goal_names[goal] == self.current.goal)
         self.bits[goal] = done
-        if self._holds():
-            return self._end(TaskState.SUCCEEDED)
         if was_current:
             return self._advance()
+        if self._holds():
+            return self._end(TaskState.SUCCEEDED)
         name = self.task.goal_names[goal]
         self.replan_reason = f"goal '{name}' was reported {'done' if done else 'not done'}"
         return Next.REPLAN
@@ -217,6 +231,7 @@ class Execution:
         return self._end(TaskState.FAILED, message)
 
     def _advance(self) -> Next:
+        self.completed_cost += self.current.cost if self.current is not None else 0.0
         if self._holds():
             return self._end(TaskState.SUCCEEDED)
         self._position += 1

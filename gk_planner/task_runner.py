@@ -50,8 +50,8 @@ class Listener(Protocol):
     def status_changed(self, execution: Execution | None) -> None:
         """Publish the status."""
 
-    def drive(self, option: PlannedOption | None) -> None:
-        """Send the robot to the place of an option, or stop it."""
+    def drive(self, option: PlannedOption | None, execution: Execution | None = None) -> None:
+        """Send the robot to the place of an option of a task, or stop it."""
 
     def ended(self, execution: Execution, error: GkPlannerError | None) -> None:
         """A task has ended in the state it says, because of the error if there is one."""
@@ -99,6 +99,30 @@ class TaskRunner:
         self._generation = 0  # of plans for the running task
         self._epoch = 0       # of requests; cancel ends all of them
 
+    @property
+    def config(self) -> Config:
+        """Settings of planning."""
+        return self._config
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a map and a position to plan from."""
+        return self._planner is not None and self._position is not None
+
+    @property
+    def position(self) -> Point | None:
+        """Where the robot was seen last."""
+        return self._position
+
+    @property
+    def cost_to_go(self) -> float:
+        """Metres from the robot to the end of the plan; 0 without one."""
+        options = self.execution.remaining if self.execution is not None else ()
+        if not options or self._position is None or options[0].guide is None:
+            return 0.0
+        to_go = options[0].guide.metres_to_go(self._position) + self._config.option_cost
+        return to_go + sum(option.cost for option in options[1:])
+
     # What the world tells.
 
     def set_map(self, grid_map: OccupancyMap,
@@ -142,10 +166,12 @@ class TaskRunner:
 
     # What others ask for.
 
-    def set_task(self, task: Task, reply: PlanReply, *, dry_run: bool = False) -> None:
+    def set_task(self, task: Task, reply: PlanReply, *, dry_run: bool = False,
+                 still_wanted: Callable[[], bool] = lambda: True) -> None:
         """Plan a task and, unless ``dry_run``, put it in the place of the running one.
 
-        On any error the running task goes on undisturbed.
+        On any error the running task goes on undisturbed. ``still_wanted`` may turn false at any
+        time before the reply, which stops planning.
         """
         def outcome(plan: Plan | None, error: GkPlannerError | None) -> None:
             if plan is None or dry_run:
@@ -156,7 +182,7 @@ class TaskRunner:
             self._after(execution, execution.planned(plan))
 
         epoch = self._epoch
-        self._request_plan(task, lambda: epoch == self._epoch, outcome)
+        self._request_plan(task, lambda: epoch == self._epoch and still_wanted(), outcome)
 
     def reground(self, task_id: str, sites: Iterable[Mapping[str, Any]], removed: Iterable[str],
                  reply: RegroundReply) -> None:
@@ -202,6 +228,13 @@ class TaskRunner:
             self._listener.warn(warning)
         self._after(execution, execution.reported(index, done))
         return warnings
+
+    def option_failed(self, reason: str) -> None:
+        """The robot gave up the current option; the failure policy decides."""
+        execution = self.execution
+        if execution is not None and execution.state is TaskState.EXECUTING:
+            self._monitor.stop()
+            self._after(execution, execution.option_failed(reason))
 
     def cancel(self) -> bool:
         """End the running task and all planning; returns whether there was anything to end."""
@@ -339,7 +372,7 @@ class TaskRunner:
             self._listener.plan_changed(execution)
             if execution.state is TaskState.EXECUTING:
                 self._watch(execution)
-                self._listener.drive(execution.current)
+                self._listener.drive(execution.current, execution)
             self._listener.status_changed(execution)
         elif following is Next.REPLAN:
             self._listener.status_changed(execution)
@@ -388,8 +421,7 @@ class TaskRunner:
         elif event is Event.ARRIVED:
             self._after(execution, execution.arrived())
         elif event is Event.STALLED:
-            self._monitor.stop()
-            self._after(execution, execution.option_failed('no progress'))
+            self.option_failed('no progress')
         elif event is Event.OFF_PATH and self._position is not None:
             guide = execution.current.guide
             path = guide.path_from(self._position) if guide is not None else ()

@@ -144,6 +144,15 @@ def test_equal_ways_cost_the_same_to_the_last_bit():
     assert costs == {50 + math.sqrt(2) * 50}
 
 
+def test_long_sums_do_not_gather_rounding():
+    rng = np.random.default_rng(6)
+    grid = grid_of(drawn('.' * 5000))._replace(weight=rng.uniform(1, 3, 5000))
+    direction = np.zeros(5000, dtype=np.uint8)
+    exact = math.fsum((grid.weight[:-1] + grid.weight[1:]) / 2)
+    cost = float(path_costs(grid, direction, np.array([0]), 4999)[0])
+    assert abs(cost - exact) <= math.ulp(exact)
+
+
 def test_leaving_the_target_and_coming_back():
     grid = grid_of(drawn('...'))
     value, _ = shortest_paths(grid, 1)

@@ -12,6 +12,7 @@ import shapely
 from test_base_space import drawn, SEEDS, steps_of
 
 from gk_planner import BaseSpace, Planner, Task
+from gk_planner.annotations import Annotations
 from gk_planner.errors import InfeasibleError, StartError, TaskError
 from gk_planner.grounding import ground
 
@@ -145,6 +146,16 @@ def test_entering_cells_suffice():
     ring = [cell for cell in product((1, 2, 3), (1, 2, 3)) if cell != (2, 2)]
     assert cells_of(space, placed(space, ('a', 'a', SQUARE)).nodes[0]) == ring
     assert placed(space, ('a', 'a', SQUARE), done=['a'], formula='!a').nodes[0].size == 0
+
+
+def test_a_cell_that_is_only_left_is_no_entering_cell():
+    """Two lines crossed eastwards only: the region is entered in the west and left in the east."""
+    lines = tuple(((x, -1.0), (x, 2.0)) for x in (1.0, 4.0))
+    space = BaseSpace(drawn('.....').grid_map, annotations=Annotations(one_way=lines))
+    region = ('a', 'a', [[1, 0], [4, 0], [4, 1], [1, 1]])
+    assert placed(space, region).nodes[0].tolist() == [1]
+    assert placed(space, region, trigger='contact').nodes[0].tolist() == [1, 3]
+    assert placed(space, region, start=(4.5, 0.5)).nodes[0].tolist() == [1]
 
 
 def test_region_at_the_edge_is_entered_from_the_floor_only():

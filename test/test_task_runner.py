@@ -44,7 +44,7 @@ class Bench:
     def status_changed(self, execution):
         self.said.append((execution.state, execution.replan_reason))
 
-    def drive(self, option):
+    def drive(self, option, execution=None):
         self.drives.append(option and option.site)
 
     def ended(self, execution, error):

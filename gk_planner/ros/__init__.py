@@ -1,0 +1,1 @@
+"""The ROS 2 layer: thin nodes that convert, call the core, publish, or map an error."""
