@@ -95,8 +95,8 @@ def ros_is_sourced() -> bool:
 
 def missing_tools(sourced: bool) -> Iterator[str]:
     """Yield one line for each thing that must be there first, with its Debian package."""
-    if sys.version_info < (3, 10):  # noqa: UP036 - nothing has checked it before
-        yield 'Python 3.10 or newer is needed (Debian package python3)'
+    if sys.version_info < (3, 11):  # noqa: UP036 - nothing has checked it before
+        yield f'Python 3.11 or newer is needed, this is {platform.python_version()}'
     if not Path(sysconfig.get_path('include'), 'Python.h').exists():
         yield 'the headers of Python are missing (Debian package python3-dev)'
     if subprocess.run([sys.executable, '-c', 'import ensurepip, venv'], check=False,
