@@ -9,19 +9,12 @@ DEMO_FLAGS := $(DEMO_FLAGS_$(WORLD)) $(if $(ANNOTATIONS),--annotations $(ANNOTAT
 
 .PHONY: setup test lint demo bench clean
 
-setup: $(VENV)/.ready
-
-$(VENV)/.ready: setup.py pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo 'error: Python 3.11 or newer is needed (Debian package python3)'; exit 1; }
-	@$(PYTHON) -c 'import venv, ensurepip' \
-		|| { echo 'error: the Python venv module is missing (Debian package python3-venv)'; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
-	touch $@
+# Finds out by itself whether there is anything to do.
+setup:
+	@$(PYTHON) tools/setup_ros.py $(VENV)
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	tools/with_ros.sh $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: setup
 	$(BIN)/ruff check .

@@ -16,7 +16,7 @@ setup(
         ('share/' + PACKAGE, ['package.xml']),
         ('share/' + PACKAGE + '/config', glob('config/*.yaml')),
         ('share/' + PACKAGE + '/config/tasks', glob('config/tasks/*.yaml')),
-        ('share/' + PACKAGE + '/launch', glob('launch/*.py')),
+        ('share/' + PACKAGE + '/launch', glob('launch/*.py') + glob('launch/*.rviz')),
         ('share/' + PACKAGE + '/maps', glob('maps/*.yaml') + glob('maps/*.pgm')),
     ],
     python_requires='>=3.11',
@@ -31,5 +31,10 @@ setup(
     maintainer_email='maintainers@gk-planner.dev',
     description='Optimal plans for logical errands on an occupancy grid',
     license='Apache-2.0',
-    entry_points={'console_scripts': ['gk_planner = gk_planner.cli:main']},
+    entry_points={'console_scripts': [
+        'gk_planner = gk_planner.cli:main',
+        'planner_node = gk_planner.ros.start:planner_node',
+        'sim_node = gk_planner.ros.start:sim_node',
+        'send_task = gk_planner.ros.start:send_task',
+    ]},
 )

@@ -40,6 +40,8 @@ CONTRACT = {
                         'string[] removed, ---, bool success, uint16 error_code, '
                         'string message, bool plan_changed, string method, '
                         'float64 planning_ms, Plan plan',
+    'srv/BlockRegion.srv': 'geometry_msgs/Point[] region, bool blocked, ---, bool success, '
+                           'string message',
     'srv/CompleteGoal.srv': 'string task_id, string goal, bool done, ---, bool success, '
                             'uint16 error_code, string message',
     'action/ExecuteTask.action': 'TaskSpec task, ---, bool success, uint16 error_code, '

@@ -127,7 +127,7 @@ def make_venv(venv: Path, sourced: bool, clear: bool) -> None:
     flags = ['--system-site-packages'] * sourced + ['--clear'] * clear
     subprocess.run([sys.executable, '-m', 'venv', *flags, venv], check=True)
     print('installing gk_planner' + ('' if sourced else ' and ROS 2 Jazzy from PyPI'), flush=True)
-    subprocess.run([venv / 'bin/python', '-m', 'pip', 'install', '--quiet',
+    subprocess.run([venv / 'bin/python', '-W', 'ignore', '-m', 'pip', 'install', '--quiet',
                     '--disable-pip-version-check', '--editable', f'{REPO}[test]',
                     *([] if sourced else WHEELS)], check=True, env=environment(venv, sourced))
     if not sourced:

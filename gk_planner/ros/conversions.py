@@ -38,7 +38,9 @@ def map_from_msg(msg: OccupancyGrid) -> OccupancyMap:
         raise MapError(f'map: {info.width} x {info.height} cells with {len(msg.data)} values')
     data = np.frombuffer(msg.data, dtype=np.int8).reshape(info.height, info.width)
     origin = info.origin
-    return OccupancyMap(data, float(info.resolution),
+    # The message has a float32: the shortest decimal that means it is what the map's maker meant.
+    resolution = float(str(np.float32(info.resolution)))
+    return OccupancyMap(data, resolution,
                         (origin.position.x, origin.position.y, yaw_of(origin.orientation)))
 
 
