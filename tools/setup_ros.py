@@ -127,7 +127,7 @@ def make_venv(venv: Path, sourced: bool, clear: bool) -> None:
     flags = ['--system-site-packages'] * sourced + ['--clear'] * clear
     subprocess.run([sys.executable, '-m', 'venv', *flags, venv], check=True)
     print('installing gk_planner' + ('' if sourced else ' and ROS 2 Jazzy from PyPI'), flush=True)
-    subprocess.run([venv / 'bin/python', '-W', 'ignore', '-m', 'pip', 'install', '--quiet',
+    subprocess.run([venv / 'bin/python', '-m', 'pip', 'install', '--quiet',
                     '--disable-pip-version-check', '--editable', f'{REPO}[test]',
                     *([] if sourced else WHEELS)], check=True, env=environment(venv, sourced))
     if not sourced:
@@ -154,9 +154,10 @@ def build_interfaces(venv: Path, sourced: bool) -> None:
     where = ['--install-base', str(REPO / 'install')] if sourced else [
         '--merge-install', '--install-base', str(venv)]
     python = [] if sourced else [f'-DPython3_EXECUTABLE={venv}/bin/python']
+    # A cache from before may name the packages of another ROS 2.
     subprocess.run([colcon, '--log-base', REPO / 'log', 'build', '--build-base', REPO / 'build',
-                    *where, '--base-paths', INTERFACES, '--event-handlers', 'console_cohesion-',
-                    'console_direct-', '--cmake-args', '-DBUILD_TESTING=OFF', *python],
+                    *where, '--base-paths', INTERFACES, '--cmake-clean-cache', '--cmake-args',
+                    '-DBUILD_TESTING=OFF', *python],
                    check=True, cwd=REPO, env=environment(venv, sourced))
 
 
