@@ -3,9 +3,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORLD ?= office
-DEMO_FLAGS_office := --robot-radius 0.2
-ANNOTATIONS := $(wildcard maps/$(WORLD)_annotations.yaml)
-DEMO_FLAGS := $(DEMO_FLAGS_$(WORLD)) $(if $(ANNOTATIONS),--annotations $(ANNOTATIONS))
 
 .PHONY: setup test lint demo bench clean
 
@@ -21,10 +18,7 @@ lint: setup
 	$(BIN)/mypy
 
 demo: setup
-	@mkdir -p out
-	$(BIN)/python -m gk_planner plan maps/$(WORLD).yaml config/tasks/$(WORLD).yaml \
-		$(DEMO_FLAGS) --png out/$(WORLD).png
-	@echo 'picture: out/$(WORLD).png'
+	@tools/with_ros.sh $(BIN)/python tools/demo.py $(WORLD)
 
 bench: setup
 	$(BIN)/python benchmarks/run.py

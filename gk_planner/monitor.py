@@ -131,6 +131,15 @@ class Monitor:
         return now - self._near_since >= self.config.dwell_time
 
     def _distance_to_path(self, position: Point) -> float:
+        """Distance to the nearest point on the line through the path's points."""
         if not len(self._path):
             return 0.0
-        return float(np.hypot(*(self._path - position).T).min())
+        start, step = self._path[:-1], np.diff(self._path, axis=0)
+        away = self._path - position
+        nearest = np.hypot(*away.T).min()
+        if len(step):
+            length = np.maximum((step ** 2).sum(axis=1), 1e-12)
+            along = np.clip(-(away[:-1] * step).sum(axis=1) / length, 0.0, 1.0)
+            foot = start + along[:, None] * step
+            nearest = min(nearest, np.hypot(*(foot - position).T).min())
+        return float(nearest)

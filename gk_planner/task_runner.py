@@ -347,7 +347,8 @@ class TaskRunner:
             if following is not Next.NOTHING:
                 self._after(execution, following)
                 return
-        execution.infeasible(error.message)
+        given_up = ', '.join(sorted(execution.failed_sites))
+        execution.infeasible(error.message + (f'; given up: {given_up}' if given_up else ''))
         self._finish(execution, error)
 
     def _begin(self, task: Task) -> Execution:

@@ -96,6 +96,13 @@ def test_leaving_the_path():
     assert monitor.pose(3.0, (2.0, 0.51)) == []
 
 
+def test_between_two_far_points_of_the_path_the_robot_is_on_it():
+    monitor = watching(path_tolerance=0.5)
+    monitor.new_path([(0.0, 0.0), (5.0, 0.0)])
+    assert monitor.pose(1.0, (2.5, 0.4)) == []
+    assert monitor.pose(2.0, (2.5, 0.6)) == [Event.OFF_PATH]
+
+
 def test_stale_pose_is_reported_once_and_comes_back():
     monitor = watching(pose_timeout=2.0)
     assert monitor.tick(100.0) == []                    # no position yet: nothing to be stale
