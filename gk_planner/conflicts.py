@@ -64,13 +64,13 @@ def explain_infeasible(task: Task, legs: Legs, site_nodes: Sequence[IntArray],
                            + _sentence(task, core, legs, site_nodes), named)
 
 
-def is_provably_infeasible(task: Task, legs: Legs) -> bool:
-    """Return True if no order of completions can do it, decided clause by clause without search.
+def decided_by_clauses(task: Task, legs: Legs) -> bool | None:
+    """Return whether some order of completions does the task, decided clause by clause.
 
-    False means feasible or not decided: reversible bits, places that are not mutually reachable,
-    or too many clauses.
+    None means not decided: reversible bits, places that are not mutually reachable, or too many
+    clauses. No task state is listed, so 100 free goals are as quick as 5.
     """
-    return _can_by_clauses(task, _Reach.of(task, legs, ()), {}) is False
+    return _can_by_clauses(task, _Reach.of(task, legs, ()), {})
 
 
 def _elements(task: Task) -> list[Element]:

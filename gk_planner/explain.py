@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gk_planner.base_space import BaseSpace
 from gk_planner.boolean_task import Task
 from gk_planner.config import Config
-from gk_planner.conflicts import explain_infeasible, is_provably_infeasible
+from gk_planner.conflicts import decided_by_clauses, explain_infeasible
 from gk_planner.dnf import clauses, count_clauses, dnf_text
 from gk_planner.errors import InfeasibleError, LimitError, StartError
 from gk_planner.goal_kernel import Legs
@@ -182,8 +182,9 @@ def _decide(task: Task, legs: Legs, site_nodes: list[NDArray[np.int64]], config:
         return None, None
     try:
         # Clause by clause is much quicker than to search the task states, where it decides.
-        if is_provably_infeasible(task, legs):
-            return explain_infeasible(task, legs, site_nodes, config), None
+        decided = decided_by_clauses(task, legs)
+        if decided is not None:
+            return (None if decided else explain_infeasible(task, legs, site_nodes, config)), None
         solve_on_legs(task, legs, site_nodes, config, completion_cost=0.0)
     except InfeasibleError as error:
         return error, None

@@ -16,10 +16,11 @@ from gk_planner.errors import FormulaError
 from gk_planner.formula_tree import And, Bit, Constant, Count, Formula, Node, Not, Or, Xor
 from gk_planner.yaml_input import shorten
 
-__all__ = ['FORMULA_WORDS', 'MAX_DEPTH', 'Formula', 'nearest', 'parse']
+__all__ = ['FORMULA_WORDS', 'MAX_DEPTH', 'MAX_LENGTH', 'Formula', 'nearest', 'parse']
 
 FORMULA_WORDS = frozenset({'not', 'and', 'xor', 'or', 'true', 'false'})
 MAX_DEPTH = 100
+MAX_LENGTH = 1_000_000
 
 _WORDS = {'not': '!', 'and': '&', 'xor': '^', 'or': '|'}
 _BINDING = {'<->': 1, '->': 2, '|': 3, '^': 4, '&': 5}
@@ -55,6 +56,8 @@ def parse(text: str, goal_names: Sequence[str], features: Mapping[str, Sequence[
         If the text is not a formula or names something unknown; ``detail`` shows where.
 
     """
+    if len(text) > MAX_LENGTH:
+        raise FormulaError(f'{where}: longer than {MAX_LENGTH} characters')
     return Formula(text, _Parser(text, goal_names, features, where).parse())
 
 

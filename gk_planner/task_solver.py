@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from gk_planner.boolean_task import Task
 from gk_planner.checkpoint import Checkpoint, proceed
 from gk_planner.config import Config
-from gk_planner.conflicts import explain_infeasible, is_provably_infeasible
+from gk_planner.conflicts import decided_by_clauses, explain_infeasible
 from gk_planner.errors import InputError
 from gk_planner.goal_kernel import build_goal_kernel, Legs
 from gk_planner.task_policy import solve_task_policy, TaskPolicy
@@ -79,7 +79,7 @@ def solve_on_legs(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]
         goals = relevant_goals(task, possible, drop_harmful=not soft)
     nodes = np.flatnonzero(reachable & np.isin(legs.node_goal, goals))
     kept = legs.restricted(nodes)
-    if 2 ** len(goals) > config.max_task_states and is_provably_infeasible(task, kept):
+    if 2 ** len(goals) > config.max_task_states and decided_by_clauses(task, kept) is False:
         raise explain_infeasible(task, legs, site_nodes, config)
     states = reachable_states(task, goals, config.max_task_states, checkpoint)
     checkpoint()

@@ -196,8 +196,16 @@ def test_a_hundred_free_goals(formula, n_clauses):
     assert max(map(len, explanation.to_text().splitlines())) < 2000
 
 
-def test_a_met_limit_is_not_called_feasible():
+def test_free_goals_are_feasible_without_listing_their_states():
     explanation = explain(reds(100, 'all(red)'), config=Config(max_task_states=10_000))
+    assert explanation.n_states is None
+    assert explanation.to_dict()['status'] == 'feasible'
+
+
+def test_a_met_limit_is_not_called_feasible():
+    # With a reversible bit the clauses alone do not decide.
+    explanation = explain(reds(100, 'all(red)', reversible=['red.r0']),
+                          config=Config(max_task_states=10_000))
     assert explanation.n_states is None
     assert 'more than max_task_states' in explanation.to_text()
     assert explanation.to_text().splitlines()[-1].startswith('undecided: ')

@@ -55,7 +55,7 @@ class Demo(Node):
         self._began = time.monotonic()
         self._bits: list[bool] = []
         self._last_plan: list[tuple[str, float, float]] = []
-        self._regrounding = False
+        self._regrounding = self._has_ended = False
         self.create_subscription(Odometry, 'odom', self._odom, 10)
         self.create_subscription(PlanMsg, 'gk_planner/plan', self._plan, LATCHED)
         self.create_subscription(TaskStatus, 'gk_planner/status', self._status, LATCHED)
@@ -78,6 +78,10 @@ class Demo(Node):
         rclpy.spin_until_future_complete(self, sent, timeout_sec=TIMEOUT)
         ended = sent.result().get_result_async()
         rclpy.spin_until_future_complete(self, ended, timeout_sec=TIMEOUT)
+        # The last arrival is told on the status topic, which may come after the result.
+        last_call = time.monotonic() + 2.0
+        while not self._has_ended and time.monotonic() < last_call:
+            rclpy.spin_once(self, timeout_sec=0.1)
         return ended.result().result if ended.done() else None
 
     def _odom(self, message: Odometry) -> None:
@@ -101,9 +105,13 @@ class Demo(Node):
             if now and not before:
                 self._arrived(goal, dict(zip(status.goals, bits, strict=True)))
         self._bits = bits
+        self._has_ended = bool(status.task_id) and status.state not in (
+            TaskStatus.PLANNING, TaskStatus.EXECUTING, TaskStatus.PAUSED)
 
     def _arrived(self, goal: str, state: dict[str, bool]) -> None:
         shown = ' '.join(f'{name}={int(bit)}' for name, bit in state.items())
+        if len(state) > 6:
+            shown = ''.join(str(int(bit)) for bit in state.values())
         self.say(f'arrived: {goal:<8} bits: {shown}')
         path = tuple(self.track)
         self.track = self.track[-1:]
@@ -144,10 +152,13 @@ def main() -> int:
     parser.add_argument('--picture', type=Path, metavar='FILE')
     options = parser.parse_args()
     world = options.world
-    map_file, task_file = REPO / f'maps/{world}.yaml', REPO / f'config/tasks/{world}.yaml'
-    if not task_file.exists() or not map_file.exists():
-        known = sorted(path.stem for path in (REPO / 'config/tasks').glob('*.yaml')
-                       if (REPO / f'maps/{path.name}').exists())
+    task_file = REPO / f'config/tasks/{world}.yaml'
+    # Several tasks may share a map: remap_3x3_a is a task on remap_3x3.
+    map_file = next((file for file in (REPO / f'maps/{world}.yaml',
+                                       REPO / f'maps/{world.rpartition("_")[0]}.yaml')
+                     if file.exists()), None)
+    if not task_file.exists() or map_file is None:
+        known = sorted(path.stem for path in (REPO / 'config/tasks').glob('*.yaml'))
         print(f"error: no world '{world}'; known: {', '.join(known)}", file=sys.stderr)
         return 2
     task = Task.from_file(task_file)
