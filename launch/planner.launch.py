@@ -1,0 +1,59 @@
+"""The planner on a robot: map and pose come from others, such as Nav2's map_server and AMCL.
+
+An argument that is left empty leaves its parameter to the params_file.
+"""
+
+from launch import LaunchContext, LaunchDescription  # noqa: I001 - not the folder of this file
+from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.conditions import IfCondition
+from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
+from launch_ros.actions import Node
+from launch_ros.substitutions import FindPackageShare
+
+SHARE = FindPackageShare('gk_planner')
+
+
+def generate_launch_description() -> LaunchDescription:
+    """Declare the arguments; start the planner and, if asked, RViz."""
+    return LaunchDescription([
+        DeclareLaunchArgument(
+            'namespace', default_value='', description='namespace of all nodes'),
+        DeclareLaunchArgument(
+            'params_file', default_value=PathJoinSubstitution([SHARE, 'config', 'planner.yaml']),
+            description='YAML file with the parameters of the planner'),
+        DeclareLaunchArgument(
+            'use_sim_time', default_value='', choices=['', 'true', 'false'],
+            description='take the time from /clock; empty: as in params_file'),
+        DeclareLaunchArgument(
+            'autostart', default_value='', choices=['', 'true', 'false'],
+            description='configure and activate by itself, false under a lifecycle manager; '
+            'empty: as in params_file'),
+        DeclareLaunchArgument(
+            'task', default_value='',
+            description='task file to start with; empty: task_file of params_file'),
+        DeclareLaunchArgument(
+            'rviz', default_value='false', choices=['true', 'false'],
+            description='show map, plan, sites and bits in RViz'),
+        DeclareLaunchArgument(
+            'log_level', default_value='info',
+            choices=['debug', 'info', 'warn', 'error', 'fatal'],
+            description='log from this level on'),
+        OpaqueFunction(function=start_planner),
+        Node(
+            package='rviz2', executable='rviz2', namespace=LaunchConfiguration('namespace'),
+            arguments=['-d', PathJoinSubstitution([SHARE, 'launch', 'gk_planner.rviz'])],
+            condition=IfCondition(LaunchConfiguration('rviz'))),
+    ])
+
+
+def start_planner(context: LaunchContext) -> list[Node]:
+    """Return the planner with the parameters that were given as arguments."""
+    arguments = {'use_sim_time': LaunchConfiguration('use_sim_time'),
+                 'autostart': LaunchConfiguration('autostart'),
+                 'task_file': LaunchConfiguration('task')}
+    given = {name: value for name, value in arguments.items() if value.perform(context)}
+    return [Node(
+        package='gk_planner', executable='planner_node', name='gk_planner',
+        namespace=LaunchConfiguration('namespace'), output='screen',
+        parameters=[LaunchConfiguration('params_file'), given],
+        ros_arguments=['--log-level', LaunchConfiguration('log_level')])]
