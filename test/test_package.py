@@ -15,6 +15,9 @@ ROSDEP = {'numpy': 'python3-numpy', 'scipy': 'python3-scipy', 'numba': 'python3-
           'shapely': 'python3-shapely', 'pyyaml': 'python3-yaml', 'pillow': 'python3-pil',
           'matplotlib': 'python3-matplotlib'}
 DISTRIBUTIONS = {'yaml': 'pyyaml', 'PIL': 'pillow'}
+ROS = [*(ROOT / 'gk_planner/ros').glob('*.py'), *(ROOT / 'launch').glob('*.py')]
+# Imported where used, with a clear error; rclpy makes the services of a managed node.
+OPTIONAL, NOT_IMPORTED = {'tf2_ros', 'nav2_msgs'}, {'lifecycle_msgs'}
 
 
 @pytest.fixture(scope='module')
@@ -85,6 +88,16 @@ def test_the_core_imports_what_it_declares_and_no_ros(setup_arguments):
     found = {DISTRIBUTIONS.get(name, name) for file in CORE for name in imported(file)
              if name not in sys.stdlib_module_names and name != 'gk_planner'}
     assert found == required
+
+
+def test_the_ros_layer_imports_what_the_manifest_declares(manifest, setup_arguments):
+    known = {*sys.stdlib_module_names, 'gk_planner'} | {
+        re.match(r'[\w-]+', entry)[0] for entry in setup_arguments['install_requires']}
+    found = {name for file in ROS for name in imported(file)
+             if DISTRIBUTIONS.get(name, name) not in known}
+    declared = {element.text for element in manifest.iter('exec_depend')
+                if not element.text.startswith('python3-')}
+    assert found - OPTIONAL == declared - NOT_IMPORTED
 
 
 def test_the_core_does_not_reach_into_the_ros_layer():
