@@ -16,8 +16,7 @@ ROSDEP = {'numpy': 'python3-numpy', 'scipy': 'python3-scipy', 'numba': 'python3-
           'matplotlib': 'python3-matplotlib'}
 DISTRIBUTIONS = {'yaml': 'pyyaml', 'PIL': 'pillow'}
 ROS = [*(ROOT / 'gk_planner/ros').glob('*.py'), *(ROOT / 'launch').glob('*.py')]
-# Imported where used, with a clear error; rclpy makes the services of a managed node.
-OPTIONAL, NOT_IMPORTED = {'tf2_ros', 'nav2_msgs'}, {'lifecycle_msgs'}
+OPTIONAL = {'tf2_ros', 'nav2_msgs'}  # imported where used, with a clear error
 
 
 @pytest.fixture(scope='module')
@@ -97,7 +96,7 @@ def test_the_ros_layer_imports_what_the_manifest_declares(manifest, setup_argume
              if DISTRIBUTIONS.get(name, name) not in known}
     declared = {element.text for element in manifest.iter('exec_depend')
                 if not element.text.startswith('python3-')}
-    assert found - OPTIONAL == declared - NOT_IMPORTED
+    assert found - OPTIONAL == declared
 
 
 def test_the_core_does_not_reach_into_the_ros_layer():
