@@ -31,7 +31,7 @@ def check_against_product_space(world):
 @pytest.mark.parametrize('reversible', [False, True])
 @pytest.mark.parametrize('annotated', [False, True])
 def test_plans_are_optimal_and_valid(trigger, reversible, annotated):
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=300, deadline=None)
     @given(st.integers(0, 2**32 - 1))
     def check(seed):
         check_against_product_space(random_world(
