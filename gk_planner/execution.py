@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
 from gk_planner.boolean_task import Site, Task
+from gk_planner.errors import CanceledError, GkPlannerError
 from gk_planner.results import Plan, PlannedOption
 
 
@@ -68,6 +69,10 @@ class Execution:
         Goals given up; planning takes them as done.
     failed_sites : set of str
         Sites that an option failed to reach; left out until they are regrounded.
+    error : GkPlannerError or None
+        Why the task ended before its formula held, or cannot go on.
+    reason : str
+        Why it is to be planned again; becomes ``replan_reason`` with the new plan.
     completed_cost : float
         What the completed options were planned to cost, in metres.
 
@@ -80,14 +85,15 @@ class Execution:
     bits: list[bool] = field(init=False)
     skipped: set[int] = field(default_factory=set)
     failed_sites: set[str] = field(default_factory=set)
-    failed_goal: int | None = None
+    failed_goals: set[int] = field(default_factory=set)
     plan: Plan | None = None
     replans: int = 0
     replan_reason: str = ''
+    reason: str = ''
+    error: GkPlannerError | None = None
     message: str = ''
     completed_cost: float = 0.0
     _position: int = 0
-    _paused_from: TaskState | None = None
 
     def __post_init__(self) -> None:
         self.bits = list(self.task.initial_bits)
@@ -134,21 +140,27 @@ class Execution:
 
     def planned(self, plan: Plan, reason: str = '') -> Next:
         """Take a new plan; ``reason`` is empty for the first one."""
-        if self.plan is not None:
+        if reason:
             self.replans += 1
             self.replan_reason = reason
-        self.plan, self._position, self.message = plan, 0, ''
+        self.plan, self._position = plan, 0
+        self.message, self.error = '', None
         if not plan.options:
             return self._end(TaskState.SUCCEEDED)
-        self._resume_as(TaskState.EXECUTING)
+        self._go_on_as(TaskState.EXECUTING)
         return Next.DRIVE
 
-    def infeasible(self, message: str) -> Next:
-        """No plan exists; bits are kept, and a new map or grounding may change that."""
+    def infeasible(self, error: GkPlannerError, goals: Iterable[int] = ()) -> Next:
+        """No plan exists, because of ``goals``; a new map or grounding may change that.
+
+        Bits are kept. Policy ``abort`` does not wait for a better world.
+        """
         if self.failure_policy == 'abort':
-            return self._end(TaskState.FAILED, message)
-        self.state, self.message = TaskState.INFEASIBLE, message
-        return Next.FINISH
+            self.failed_goals |= set(goals)
+            return self.fail(error)
+        self.plan, self.error, self.message = None, error, error.message
+        self._go_on_as(TaskState.INFEASIBLE)
+        return Next.NOTHING
 
     def arrived(self) -> Next:
         """The robot is at the goal of the current option: its bit flips."""
@@ -172,34 +184,33 @@ class Execution:
         if self._holds():
             return self._end(TaskState.SUCCEEDED)
         name = self.task.goal_names[goal]
-        self.replan_reason = f"goal '{name}' was reported {'done' if done else 'not done'}"
+        self.reason = f"goal '{name}' was reported {'done' if done else 'not done'}"
         return Next.REPLAN
 
-    def option_failed(self, reason: str) -> Next:
+    def option_failed(self, error: GkPlannerError) -> Next:
         """The current option cannot be carried out; the policy decides."""
         current = self.current
         if current is None:
             return Next.NOTHING
         goal = self.task.goal_names.index(current.goal)
-        self.replan_reason = f"site '{current.site}': {reason}"
+        self.reason = f"site '{current.site}': {error.message}"
         if self.failure_policy == 'abort':
-            self.failed_goal = goal
-            return self._end(TaskState.FAILED, self.replan_reason)
-        if self.failure_policy == 'skip':
-            self.skipped.add(goal)
-            if self._holds():
-                return self._end(TaskState.SUCCEEDED, f"goal '{current.goal}' was skipped")
-        else:
-            self.failed_sites.add(current.site)
+            self.failed_goals.add(goal)
+            return self._end(TaskState.FAILED, self.reason, error)
+        if self.failure_policy == 'skip' and not self.bits[goal]:
+            return self.skip([goal])
+        self.failed_sites.add(current.site)
         return Next.REPLAN
 
     def skip(self, goals: Iterable[int]) -> Next:
         """Give up goals that cannot be reached (policy ``skip``)."""
         fresh = set(goals) - self.skipped - {g for g, bit in enumerate(self.bits) if bit}
         self.skipped |= fresh
-        if self._holds():
-            return self._end(TaskState.SUCCEEDED)
-        return Next.REPLAN if fresh else Next.NOTHING
+        if not fresh:
+            return Next.NOTHING
+        names = ', '.join(f"'{self.task.goal_names[goal]}'" for goal in sorted(self.skipped))
+        self.reason = f'skipped: {names}'
+        return self._end(TaskState.SUCCEEDED, self.reason) if self._holds() else Next.REPLAN
 
     def reground(self, sites: Iterable[Site]) -> None:
         """Replace the sites; those that changed are tried again."""
@@ -212,23 +223,23 @@ class Execution:
         """Stop driving for now; returns whether there was anything to pause."""
         if self.state in (TaskState.PAUSED, *_ENDED):
             return False
-        self._paused_from, self.state = self.state, TaskState.PAUSED
+        self.state = TaskState.PAUSED
         return True
 
     def resume(self) -> bool:
         """Go on after a pause; the caller plans anew from where the robot is."""
         if self.state is not TaskState.PAUSED:
             return False
-        self.state, self._paused_from = TaskState.PLANNING, None
+        self.state = TaskState.PLANNING
         return True
 
-    def cancel(self) -> Next:
+    def cancel(self, error: GkPlannerError | None = None) -> Next:
         """End the task; its bits stay as they are."""
-        return self._end(TaskState.CANCELED)
+        return self._end(TaskState.CANCELED, '', error or CanceledError('the task was canceled'))
 
-    def fail(self, message: str) -> Next:
+    def fail(self, error: GkPlannerError) -> Next:
         """End the task because of an error."""
-        return self._end(TaskState.FAILED, message)
+        return self._end(TaskState.FAILED, '', error)
 
     def _advance(self) -> Next:
         self.completed_cost += self.current.cost if self.current is not None else 0.0
@@ -236,19 +247,21 @@ class Execution:
             return self._end(TaskState.SUCCEEDED)
         self._position += 1
         if self.plan is None or self._position >= len(self.plan.options):
-            self._position = 0
-            self.replan_reason = 'the plan ended before the formula held'
+            self.plan = None
+            self.reason = 'the plan ended before the formula held'
+            self._go_on_as(TaskState.PLANNING)
             return Next.REPLAN
         return Next.DRIVE
 
-    def _end(self, state: TaskState, message: str = '') -> Next:
-        self.state, self.message, self._paused_from = state, message, None
+    def _end(self, state: TaskState, message: str = '',
+             error: GkPlannerError | None = None) -> Next:
+        self.state, self.error = state, error
+        self.message = message or (error.message if error is not None else '')
         return Next.FINISH
 
-    def _resume_as(self, state: TaskState) -> None:
-        if self.state is TaskState.PAUSED:
-            self._paused_from = state
-        else:
+    def _go_on_as(self, state: TaskState) -> None:
+        """Change the state, unless that is for later because the task is paused."""
+        if self.state is not TaskState.PAUSED:
             self.state = state
 
     def _holds(self) -> bool:
@@ -256,7 +269,7 @@ class Execution:
             [bit or goal in self.skipped for goal, bit in enumerate(self.bits)])
 
     def _goal_state(self, goal: int, current: PlannedOption | None) -> GoalState:
-        if goal == self.failed_goal:
+        if goal in self.failed_goals:
             return GoalState.FAILED
         if current is not None and self.task.goal_names[goal] == current.goal:
             return GoalState.CURRENT

@@ -1,39 +1,34 @@
 """The task runner: map, pose and requests in; plans, statuses and commands out. No ROS in here.
 
-It joins the planner, the execution of one task and the monitor. Planning happens in jobs handed to
-``submit``, which runs them one after another beside the caller and brings each outcome back to the
-caller's thread; so every method returns at once. Only the newest plan for a task counts: an
-older job meets its checkpoint and stops.
+It joins planning, the execution of one task and the monitor. Planning happens beside the caller,
+so every method returns at once; a plan counts only if it is for what is still to be done when it
+is there.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 import itertools
+import math
 from typing import Any, Protocol
 
-import numpy as np
-
-from gk_planner.annotations import Annotations
-from gk_planner.base_space import BaseSpace
-from gk_planner.boolean_task import Task
+from gk_planner.boolean_task import Site, Task
 from gk_planner.config import Config
 from gk_planner.contact import ContactSensor
 from gk_planner.errors import (
     CanceledError,
     GkPlannerError,
     InfeasibleError,
-    NoMapError,
-    NoPoseError,
     PreemptedError,
+    StalledError,
     UnknownTaskError,
 )
 from gk_planner.execution import Execution, Next, TaskState
 from gk_planner.monitor import Event, Monitor, MonitorConfig
 from gk_planner.occupancy_map import OccupancyMap
-from gk_planner.planner import Planner, regrounded
+from gk_planner.planner import regrounded
+from gk_planner.planning import PlanningQueue, Submit, Taken
 from gk_planner.results import Plan, PlannedOption, Point
 
-Job = Callable[[], Any]
-Outcome = Callable[[Any, GkPlannerError | None], None]
 PlanReply = Callable[[Plan | None, GkPlannerError | None, str], None]
 RegroundReply = Callable[[Plan | None, GkPlannerError | None, bool], None]
 
@@ -53,8 +48,8 @@ class Listener(Protocol):
     def drive(self, option: PlannedOption | None, execution: Execution | None = None) -> None:
         """Send the robot to the place of an option of a task, or stop it."""
 
-    def ended(self, execution: Execution, error: GkPlannerError | None) -> None:
-        """A task has ended in the state it says, because of the error if there is one."""
+    def ended(self, execution: Execution) -> None:
+        """A task has ended in the state it says, because of its error if there is one."""
 
     def warn(self, text: str) -> None:
         """Log a warning."""
@@ -68,8 +63,7 @@ class TaskRunner:
     listener : Listener
         Where results go.
     submit : callable
-        ``submit(job, outcome)`` runs ``job`` beside the caller, one at a time and in order, and
-        then calls ``outcome(result, error)`` in the caller's thread.
+        See :class:`gk_planner.planning.PlanningQueue`.
     config, monitor_config : Config, MonitorConfig
         Settings of planning and of watching.
     failure_policy : str
@@ -80,20 +74,18 @@ class TaskRunner:
 
     """
 
-    def __init__(self, listener: Listener, submit: Callable[[Job, Outcome], None], *,
-                 config: Config | None = None, monitor_config: MonitorConfig | None = None,
-                 failure_policy: str = 'replan', start_tolerance: float | None = None) -> None:
+    def __init__(self, listener: Listener, submit: Submit, *, config: Config | None = None,
+                 monitor_config: MonitorConfig | None = None, failure_policy: str = 'replan',
+                 start_tolerance: float | None = None) -> None:
         self._listener = listener
-        self._submit = submit
-        self._config = config or Config()
+        self._planning = PlanningQueue(submit, config or Config(), start_tolerance)
         self._monitor = Monitor(monitor_config)
         self.failure_policy = failure_policy
-        self._start_tolerance = start_tolerance
-        self._planner: Planner | None = None
-        self._grid_map: OccupancyMap | None = None
         self._position: Point | None = None
         self._now = 0.0
         self.execution: Execution | None = None
+        self._candidates: list[Execution] = []  # being planned for the first time
+        self._regrounds: deque[Callable[[], None]] = deque()
         self._contact: ContactSensor | None = None
         self._numbers = itertools.count(1)
         self._generation = 0  # of plans for the running task
@@ -102,17 +94,19 @@ class TaskRunner:
     @property
     def config(self) -> Config:
         """Settings of planning."""
-        return self._config
+        return self._planning.config
 
     @property
     def is_ready(self) -> bool:
         """Whether there is a map and a position to plan from."""
-        return self._planner is not None and self._position is not None
+        return self._planning.planner is not None and self._position is not None
 
     @property
-    def position(self) -> Point | None:
-        """Where the robot was seen last."""
-        return self._position
+    def shown(self) -> Execution | None:
+        """The task to speak of: the running one, else one being planned, else the last one."""
+        candidates = [candidate for candidate in self._candidates if candidate.task_id]
+        is_running = self.execution is not None and not self.execution.has_ended
+        return self.execution if is_running or not candidates else candidates[0]
 
     @property
     def cost_to_go(self) -> float:
@@ -120,28 +114,21 @@ class TaskRunner:
         options = self.execution.remaining if self.execution is not None else ()
         if not options or self._position is None or options[0].guide is None:
             return 0.0
-        to_go = options[0].guide.metres_to_go(self._position) + self._config.option_cost
+        to_go = options[0].guide.metres_to_go(self._position) + self.config.option_cost
         return to_go + sum(option.cost for option in options[1:])
 
     # What the world tells.
 
-    def set_map(self, grid_map: OccupancyMap,
-                done: Callable[[GkPlannerError | None], None] = lambda error: None) -> None:
+    def set_map(self, grid_map: OccupancyMap, taken: Taken = lambda error: None) -> None:
         """Take a map; the running task is planned anew on it, its bits kept."""
-        old = self._grid_map
-        if old is not None and old.resolution == grid_map.resolution and (
-                old.origin == grid_map.origin and np.array_equal(old.data, grid_map.data)):
-            done(None)
-            return
-        self._grid_map = grid_map
-        self._build(done, 'the map changed')
+        if not self._planning.set_map(
+                grid_map, lambda error: self._built(error, taken, 'the map changed')):
+            taken(None)
 
-    def set_config(self, config: Config,
-                   done: Callable[[GkPlannerError | None], None] = lambda error: None) -> None:
+    def set_config(self, config: Config, taken: Taken = lambda error: None) -> None:
         """Take other settings; base space and plan are made anew."""
-        self._config = config
-        if self._grid_map is not None:
-            self._build(done, 'settings changed')
+        self._planning.set_config(
+            config, lambda error: self._built(error, taken, 'settings changed'))
 
     def set_monitor_config(self, config: MonitorConfig) -> None:
         """Take other radii and times."""
@@ -151,10 +138,10 @@ class TaskRunner:
         """Take the position of the robot."""
         self._now, self._position = now, position
         execution = self.execution
-        if self._contact is not None and execution is not None and (
-                execution.state is TaskState.EXECUTING):
+        if self._contact is not None and execution is not None:
             for goal in self._contact.touched(position, execution.bits):
-                self._after(execution, execution.reported(goal, not execution.bits[goal]))
+                if execution.state is TaskState.EXECUTING:
+                    self._after(execution, execution.reported(goal, not execution.bits[goal]))
         for event in self._monitor.pose(now, position):
             self._react(event)
 
@@ -167,48 +154,63 @@ class TaskRunner:
     # What others ask for.
 
     def set_task(self, task: Task, reply: PlanReply, *, dry_run: bool = False,
-                 still_wanted: Callable[[], bool] = lambda: True) -> None:
+                 still_wanted: Callable[[], bool] = lambda: True) -> str:
         """Plan a task and, unless ``dry_run``, put it in the place of the running one.
 
         On any error the running task goes on undisturbed. ``still_wanted`` may turn false at any
-        time before the reply, which stops planning.
+        time before the reply, which stops planning. Returns the name that the task will have,
+        none for a dry run.
         """
-        def outcome(plan: Plan | None, error: GkPlannerError | None) -> None:
-            if plan is None or dry_run:
-                reply(plan, error, '')
-                return
-            execution = self._begin(task)
-            reply(plan, None, execution.task_id)
-            self._after(execution, execution.planned(plan))
+        task_id = '' if dry_run else f'task-{next(self._numbers)}'
+        candidate = Execution(task_id, task, self.failure_policy)
 
+        def outcome(plan: Plan | None, error: GkPlannerError | None) -> None:
+            was_shown = self.shown is candidate
+            if candidate in self._candidates:
+                self._candidates.remove(candidate)
+            if plan is not None and not dry_run:
+                self._begin(candidate)
+                reply(plan, None, task_id)
+                self._after(candidate, candidate.planned(plan))
+                return
+            reply(plan, error, '')
+            if was_shown:
+                self._listener.status_changed(self.shown)
+
+        self._candidates.append(candidate)
+        if self.shown is candidate:
+            self._listener.status_changed(candidate)
         epoch = self._epoch
-        self._request_plan(task, lambda: epoch == self._epoch and still_wanted(), outcome)
+        self._planning.plan(task, self._position,
+                            lambda: epoch == self._epoch and still_wanted(), outcome)
+        return task_id
 
     def reground(self, task_id: str, sites: Iterable[Mapping[str, Any]], removed: Iterable[str],
                  reply: RegroundReply) -> None:
-        """Move, add or remove sites of the running task and plan it anew."""
-        try:
-            execution = self._running(task_id)
-            new_sites = regrounded(execution.task, sites, removed, None).sites
-        except GkPlannerError as error:
-            reply(None, error, False)
-            return
-        trial = Execution(execution.task_id, execution.task)
-        trial.bits, trial.skipped = list(execution.bits), set(execution.skipped)
-        trial.failed_sites = set(execution.failed_sites)
-        trial.reground(new_sites)
+        """Move, add or remove sites of the running task and plan it anew.
 
-        def outcome(plan: Plan | None, error: GkPlannerError | None) -> None:
-            if plan is None or execution is not self.execution:
-                reply(None, error or PreemptedError('reground: another task is running'), False)
+        Requests are served one after another, each on the sites that the one before left.
+        """
+        given, gone = list(sites), list(removed)
+
+        def serve() -> None:
+            try:
+                execution = self._running(task_id)
+                new_sites = regrounded(execution.task, given, gone, None).sites
+            except GkPlannerError as error:
+                answer(None, error, False)
                 return
-            execution.reground(new_sites)
-            changed = _differs(plan, execution.remaining)
-            self._adopt(execution, plan, 'a site was regrounded')
-            reply(plan, None, changed)
+            self._plan_on_sites(execution, new_sites, answer)
 
-        self._generation += 1
-        self._request_plan(trial.task_to_plan(), self._newest(execution), outcome)
+        def answer(plan: Plan | None, error: GkPlannerError | None, changed: bool) -> None:
+            reply(plan, error, changed)
+            self._regrounds.popleft()
+            if self._regrounds:
+                self._regrounds[0]()
+
+        self._regrounds.append(serve)
+        if len(self._regrounds) == 1:
+            serve()
 
     def complete_goal(self, task_id: str, goal: str, done: bool) -> list[str]:
         """Take over what the world reports; returns warnings.
@@ -229,22 +231,31 @@ class TaskRunner:
         self._after(execution, execution.reported(index, done))
         return warnings
 
-    def option_failed(self, reason: str) -> None:
+    def option_failed(self, error: GkPlannerError) -> None:
         """The robot gave up the current option; the failure policy decides."""
         execution = self.execution
         if execution is not None and execution.state is TaskState.EXECUTING:
             self._monitor.stop()
-            self._after(execution, execution.option_failed(reason))
+            self._after(execution, execution.option_failed(error))
 
-    def cancel(self) -> bool:
-        """End the running task and all planning; returns whether there was anything to end."""
-        self._epoch += 1
-        self._generation += 1
+    def cancel(self, task_id: str = '') -> bool:
+        """End the running task and all planning, or only the task that is named.
+
+        Returns whether there was anything to end.
+        """
         execution = self.execution
-        if execution is None or execution.has_ended:
-            return False
-        self._after(execution, execution.cancel())
-        return True
+        is_running = execution is not None and not execution.has_ended and (
+            task_id in ('', execution.task_id))
+        was_planning = not task_id and bool(self._candidates)
+        if not task_id:
+            self._epoch += 1
+            self._candidates.clear()
+        if is_running and execution is not None:
+            self._generation += 1
+            self._after(execution, execution.cancel())
+        elif was_planning:
+            self._listener.status_changed(self.shown)
+        return is_running or was_planning
 
     def pause(self) -> bool:
         """Stop driving and keep all bits."""
@@ -252,6 +263,9 @@ class TaskRunner:
             return False
         self._generation += 1
         self._monitor.stop()
+        self._contact = None
+        # Plan and waypoints stay; whoever follows the path stops where it ends.
+        self._listener.path_changed(())
         self._listener.drive(None)
         self._listener.status_changed(self.execution)
         return True
@@ -266,99 +280,106 @@ class TaskRunner:
 
     # How it comes about.
 
-    def _build(self, done: Callable[[GkPlannerError | None], None], reason: str) -> None:
-        grid_map, config = self._grid_map, self._config
-
-        def job() -> None:
-            assert grid_map is not None
-            self._planner = Planner(BaseSpace(grid_map, config, _annotations(config)))
-
-        def outcome(_: None, error: GkPlannerError | None) -> None:
-            done(error)
-            execution = self.execution
-            if error is None and execution is not None and execution.state in (
-                    TaskState.EXECUTING, TaskState.INFEASIBLE, TaskState.PLANNING):
-                self._replan(execution, reason)
-
-        self._submit(job, outcome)
-
-    def _request_plan(self, task: Task, still_wanted: Callable[[], bool],
-                      outcome: Callable[[Plan | None, GkPlannerError | None], None]) -> None:
-        position, has_map = self._position, self._grid_map is not None
-
-        def checkpoint() -> None:
-            if not still_wanted():
-                raise CanceledError('planning was canceled')
-
-        def job() -> Plan:
-            checkpoint()
-            if not has_map or self._planner is None:
-                raise NoMapError('no map has been received yet')
-            if position is None:
-                raise NoPoseError('the position of the robot is not known yet')
-            return self._planner.plan(task, position, start_tolerance=self._tolerance(),
-                                      checkpoint=checkpoint)
-
-        def checked(plan: Plan | None, error: GkPlannerError | None) -> None:
-            if error is None and not still_wanted():
-                plan, error = None, CanceledError('planning was canceled')
-            outcome(plan, error)
-
-        self._submit(job, checked)
+    def _built(self, error: GkPlannerError | None, taken: Taken, reason: str) -> None:
+        taken(error)
+        execution = self.execution
+        if error is None and execution is not None and execution.state in (
+                TaskState.EXECUTING, TaskState.INFEASIBLE, TaskState.PLANNING):
+            self._replan(execution, reason)
 
     def _replan(self, execution: Execution, reason: str) -> None:
         self._generation += 1
+        generation = self._generation
 
         def outcome(plan: Plan | None, error: GkPlannerError | None) -> None:
-            if execution is not self.execution or isinstance(error, CanceledError):
+            if isinstance(error, CanceledError):
                 return
             if plan is not None:
                 self._adopt(execution, plan, reason)
             elif isinstance(error, InfeasibleError):
                 self._cannot_go_on(execution, error)
             elif error is not None:
-                execution.fail(error.message)
-                self._finish(execution, error)
+                self._after(execution, execution.fail(error))
 
-        self._request_plan(execution.task_to_plan(), self._newest(execution), outcome)
+        self._plan_what_is_left(execution, execution.task_to_plan,
+                                lambda: generation == self._generation, outcome)
 
-    def _newest(self, execution: Execution) -> Callable[[], bool]:
-        generation = self._generation
-        return lambda: generation == self._generation and execution is self.execution
+    def _plan_on_sites(self, execution: Execution, sites: tuple[Site, ...],
+                       reply: RegroundReply) -> None:
+        def task_to_plan() -> Task:
+            trial = Execution(execution.task_id, execution.task)
+            trial.bits, trial.skipped = execution.bits, execution.skipped
+            trial.failed_sites = execution.failed_sites
+            trial.reground(sites)
+            return trial.task_to_plan()
 
-    def _adopt(self, execution: Execution, plan: Plan, reason: str) -> None:
+        def outcome(plan: Plan | None, error: GkPlannerError | None) -> None:
+            if plan is None:
+                if execution is not self.execution:
+                    error = PreemptedError('reground: another task has taken the place')
+                reply(None, error, False)
+                return
+            execution.reground(sites)
+            changed = self._adopt(execution, plan, 'a site was regrounded')
+            reply(plan, None, changed)
+
+        self._plan_what_is_left(execution, task_to_plan, lambda: True, outcome)
+
+    def _plan_what_is_left(self, execution: Execution, task_to_plan: Callable[[], Task],
+                           still_wanted: Callable[[], bool],
+                           outcome: Callable[[Plan | None, GkPlannerError | None], None]) -> None:
+        """Plan for a running task; once more if the robot or others did something meanwhile."""
+        task = task_to_plan()
+
+        def is_wanted() -> bool:
+            return execution is self.execution and not execution.has_ended and still_wanted()
+
+        def checked(plan: Plan | None, error: GkPlannerError | None) -> None:
+            if is_wanted() and task_to_plan() != task:
+                self._plan_what_is_left(execution, task_to_plan, still_wanted, outcome)
+            else:
+                outcome(plan, error)
+
+        self._planning.plan(task, self._position, is_wanted, checked)
+
+    def _adopt(self, execution: Execution, plan: Plan, reason: str) -> bool:
         """Take a new plan for the running task; it is published only if it differs."""
-        unchanged = not _differs(plan, execution.remaining)
-        before = execution.replans, execution.replan_reason
+        before = _places(execution.remaining), execution.replans, execution.replan_reason
+        to_go = self.cost_to_go
         following = execution.planned(plan, reason)
-        if unchanged and following is Next.DRIVE:
-            execution.replans, execution.replan_reason = before
+        if following is Next.DRIVE and before[0] == _places(plan.options) and (
+                math.isclose(to_go, self.cost_to_go, abs_tol=1e-9)):
+            _, execution.replans, execution.replan_reason = before
             self._watch(execution)
             self._listener.status_changed(execution)
+            return False
+        self._after(execution, following)
+        return True
+
+    def _cannot_go_on(self, execution: Execution, error: InfeasibleError) -> None:
+        names = {part['name'] for part in error.conflicts if part['kind'] == 'site'}
+        goals = {goal for site, goal in zip(execution.task.sites, execution.task.site_goals,
+                                            strict=True) if site.name in names}
+        following = Next.NOTHING
+        if execution.failure_policy == 'skip':
+            following = execution.skip(goals)
+        if following is Next.NOTHING:
+            given_up = ', '.join(sorted(execution.failed_sites))
+            following = execution.infeasible(InfeasibleError(
+                error.message + (f'; given up: {given_up}' if given_up else ''),
+                error.conflicts), goals)
+        if following is Next.NOTHING:
+            self._halt(execution)
         else:
             self._after(execution, following)
 
-    def _cannot_go_on(self, execution: Execution, error: InfeasibleError) -> None:
-        if execution.failure_policy == 'skip':
-            names = {part['name'] for part in error.conflicts if part['kind'] == 'site'}
-            goals = {execution.task.site_goals[index]
-                     for index, site in enumerate(execution.task.sites) if site.name in names}
-            following = execution.skip(goals)
-            if following is not Next.NOTHING:
-                self._after(execution, following)
-                return
-        given_up = ', '.join(sorted(execution.failed_sites))
-        execution.infeasible(error.message + (f'; given up: {given_up}' if given_up else ''))
-        self._finish(execution, error)
-
-    def _begin(self, task: Task) -> Execution:
-        if self.execution is not None and not self.execution.has_ended:
-            old = self.execution
-            old.cancel()
-            self._listener.ended(old, PreemptedError('another task has taken its place'))
-        self._generation += 1
-        self.execution = Execution(f'task-{next(self._numbers)}', task, self.failure_policy)
-        return self.execution
+    def _begin(self, execution: Execution) -> None:
+        old = self.execution
+        if old is not None and not old.has_ended:
+            old.cancel(PreemptedError('another task has taken its place'))
+            self._listener.status_changed(old)
+            self._listener.ended(old)
+        self.execution = execution
 
     def _running(self, task_id: str) -> Execution:
         execution = self.execution
@@ -378,29 +399,29 @@ class TaskRunner:
         elif following is Next.REPLAN:
             self._listener.status_changed(execution)
             if execution.state is not TaskState.PAUSED:
-                self._replan(execution, execution.replan_reason)
+                self._replan(execution, execution.reason)
         elif following is Next.FINISH:
-            self._finish(execution, None)
+            self._halt(execution)
+            self._listener.ended(execution)
 
-    def _finish(self, execution: Execution, error: GkPlannerError | None) -> None:
+    def _halt(self, execution: Execution) -> None:
+        """Stop the robot and withdraw the plan."""
         self._monitor.stop()
         self._contact = None
         self._listener.plan_changed(None)
         self._listener.drive(None)
         self._listener.status_changed(execution)
-        self._listener.ended(execution, error)
 
     def _watch(self, execution: Execution) -> None:
-        option = execution.current
-        if option is None or option.guide is None:
+        option, planner = execution.current, self._planning.planner
+        if execution.state is not TaskState.EXECUTING or option is None or option.guide is None:
             return
-        if execution.task.trigger == 'contact' and self._planner is not None:
-            if self._contact is None or self._contact.space is not self._planner.base_space:
-                self._contact = ContactSensor(self._planner.base_space, execution.task)
-            self._monitor.stop()
-        else:
+        if execution.task.trigger != 'contact' or planner is None:
             self._contact = None
-            self._monitor.watch(self._now, option.guide.metres_to_go, option.path)
+        elif self._contact is None or self._contact.space is not planner.base_space or (
+                self._contact.task is not execution.task):
+            self._contact = ContactSensor(planner.base_space, execution.task, self._position)
+        self._monitor.watch(self._now, option.guide.metres_to_go, option.path)
         self._publish_path(execution, option.path)
 
     def _publish_path(self, execution: Execution, first: Sequence[Point]) -> None:
@@ -420,9 +441,10 @@ class TaskRunner:
         elif execution is None or execution.current is None:
             return
         elif event is Event.ARRIVED:
-            self._after(execution, execution.arrived())
+            if self._contact is None:
+                self._after(execution, execution.arrived())
         elif event is Event.STALLED:
-            self.option_failed('no progress')
+            self.option_failed(StalledError('no progress'))
         elif event is Event.OFF_PATH and self._position is not None:
             guide = execution.current.guide
             path = guide.path_from(self._position) if guide is not None else ()
@@ -430,19 +452,9 @@ class TaskRunner:
                 self._monitor.new_path(path)
                 self._publish_path(execution, path)
 
-    def _tolerance(self) -> float:
-        if self._start_tolerance is not None:
-            return self._start_tolerance
-        resolution = self._grid_map.resolution if self._grid_map is not None else 0.0
-        return self._config.robot_radius + resolution
 
-
-def _differs(plan: Plan, remaining: Sequence[PlannedOption]) -> bool:
-    """Whether a plan visits other places than the options that remain."""
-    def places(options: Sequence[PlannedOption]) -> list[tuple[str, str, Point]]:
-        return [(option.goal, option.site, option.position) for option in options]
-
-    return places(plan.options) != places(remaining)
+def _places(options: Sequence[PlannedOption]) -> list[tuple[str, str, Point]]:
+    return [(option.goal, option.site, option.position) for option in options]
 
 
 def _odd_report(execution: Execution, goal: int, done: bool) -> list[str]:
@@ -457,7 +469,3 @@ def _odd_report(execution: Execution, goal: int, done: bool) -> list[str]:
             f"'{task.constraints[rule.source].text}'" for rule in task.bit_constraints
             if rule.control == goal and rule.control_value == bits[goal]
             and rule.condition_value == bits[rule.condition]]
-
-
-def _annotations(config: Config) -> Annotations | None:
-    return Annotations.from_file(config.annotations_file) if config.annotations_file else None

@@ -42,13 +42,13 @@ class Bench:
         self.paths.append(list(path))
 
     def status_changed(self, execution):
-        self.said.append((execution.state, execution.replan_reason))
+        self.said.append((execution.state, execution.replan_reason) if execution else None)
 
     def drive(self, option, execution=None):
         self.drives.append(option and option.site)
 
-    def ended(self, execution, error):
-        self.ends.append((execution.task_id, execution.state, type(error).__name__))
+    def ended(self, execution):
+        self.ends.append((execution.task_id, execution.state, type(execution.error).__name__))
 
     def warn(self, text):
         self.warnings.append(text)
@@ -205,8 +205,9 @@ def test_an_infeasible_map_is_said_and_a_better_one_goes_on(bench):
     bench.data[:, 6] = 100
     bench.map()
     assert execution.state is TaskState.INFEASIBLE
-    assert bench.ends[-1][2] == 'InfeasibleError'
-    assert "site 'b'" in execution.message
+    assert isinstance(execution.error, InfeasibleError) and "site 'b'" in execution.message
+    assert bench.plans[-1] is None and bench.drives[-1] is None
+    assert not bench.ends, 'the task waits for a better world'
     bench.data[:, 6] = 0
     bench.map()
     assert execution.state is TaskState.EXECUTING and execution.bits == [True, False]

@@ -13,7 +13,7 @@ import numpy as np
 from std_msgs.msg import Header
 
 from gk_planner.boolean_task import Site, Task
-from gk_planner.errors import MapError
+from gk_planner.errors import MapError, TaskError
 from gk_planner.execution import Execution
 from gk_planner.occupancy_map import OccupancyMap
 from gk_planner.results import Plan, PlannedOption, Point
@@ -22,6 +22,9 @@ from gk_planner_interfaces.msg import Option as OptionMsg
 from gk_planner_interfaces.msg import Plan as PlanMsg
 from gk_planner_interfaces.msg import Site as SiteMsg
 from gk_planner_interfaces.msg import TaskSpec, TaskStatus
+
+Planar = tuple[float, float, float]  # x, y [m], yaw [rad]
+IDENTITY: Planar = (0.0, 0.0, 0.0)
 
 
 def map_from_msg(msg: OccupancyGrid) -> OccupancyMap:
@@ -55,8 +58,8 @@ def map_to_msg(grid_map: OccupancyMap, header: Header) -> OccupancyGrid:
     return msg
 
 
-def task_from_spec(spec: TaskSpec, source: str) -> Task:
-    """Return the task of a message.
+def task_from_spec(spec: TaskSpec, source: str, frame: Planar = IDENTITY) -> Task:
+    """Return the task of a message; ``frame`` is where the frame of its sites is in the map.
 
     Raises
     ------
@@ -64,9 +67,11 @@ def task_from_spec(spec: TaskSpec, source: str) -> Task:
         Or its children, if it is not a well-formed task.
 
     """
+    goals = {goal.name: list(goal.features) for goal in spec.goals}
+    if len(goals) < len(spec.goals):
+        raise TaskError(f'{source}: goals: a name is given twice')
     return Task.from_dict({
-        'sites': [site_fields(site) for site in spec.sites],
-        'goals': {goal.name: list(goal.features) for goal in spec.goals},
+        'sites': [site_fields(site, frame) for site in spec.sites], 'goals': goals,
         'constraints': list(spec.constraints), 'formula': spec.formula or None,
         'reversible': list(spec.reversible), 'done': list(spec.done),
         'trigger': spec.trigger or None}, source)
@@ -83,16 +88,27 @@ def task_to_spec(task: Task, header: Header) -> TaskSpec:
         done=[names[goal] for goal in sorted(task.done)], trigger=task.trigger)
 
 
-def site_fields(msg: SiteMsg) -> dict[str, Any]:
-    """Return a site as in the task file."""
+def site_fields(msg: SiteMsg, frame: Planar = IDENTITY) -> dict[str, Any]:
+    """Return a site as in the task file; ``frame`` is where its frame is in the map."""
     fields: dict[str, Any] = {'name': msg.name, 'features': list(msg.features)}
     if msg.region:
-        fields['region'] = [[point.x, point.y] for point in msg.region]
+        fields['region'] = [list(moved((point.x, point.y, 0.0), frame)[:2])
+                            for point in msg.region]
     else:
-        fields['position'] = [msg.position.x, msg.position.y]
+        fields['position'] = list(moved((msg.position.x, msg.position.y, 0.0), frame)[:2])
     if not math.isnan(msg.yaw):
-        fields['yaw'] = msg.yaw
+        fields['yaw'] = moved((0.0, 0.0, msg.yaw), frame)[2]
     return fields
+
+
+def moved(place: Planar, frame: Planar) -> Planar:
+    """Return a pose given in a frame as seen from where the frame's own pose is given."""
+    if frame == IDENTITY:
+        return place
+    x, y, yaw = frame
+    cos, sin = math.cos(yaw), math.sin(yaw)
+    return (x + cos * place[0] - sin * place[1], y + sin * place[0] + cos * place[1],
+            math.remainder(yaw + place[2], math.tau))
 
 
 def site_from_fields(fields: dict[str, Any]) -> SiteMsg:

@@ -1,8 +1,10 @@
 """Drive modes: how the robot is sent to the place of an option, and stopped."""
 
 from collections.abc import Callable
+import threading
 from typing import Any, Protocol
 
+from action_msgs.msg import GoalStatus
 from geometry_msgs.msg import PoseStamped
 from rclpy.node import Node
 
@@ -18,6 +20,9 @@ class Driver(Protocol):
     def stop(self, here: PoseStamped | None) -> None:
         """Stop; ``here`` is the present pose of the robot, if known."""
 
+    def close(self) -> None:
+        """Give back what was made."""
+
 
 class NoDriver:
     """Others follow ~/path."""
@@ -28,11 +33,15 @@ class NoDriver:
     def stop(self, here: PoseStamped | None) -> None:
         """Do nothing."""
 
+    def close(self) -> None:
+        """Do nothing."""
+
 
 class TopicDriver:
     """Publishes ``goal_pose``; to stop, the present pose is sent."""
 
     def __init__(self, node: Node) -> None:
+        self._node = node
         self._publisher = node.create_publisher(PoseStamped, 'goal_pose', 1)
 
     def go(self, target: PoseStamped) -> None:
@@ -44,11 +53,18 @@ class TopicDriver:
         if here is not None:
             self._publisher.publish(here)
 
+    def close(self) -> None:
+        """Destroy the publisher."""
+        self._node.destroy_publisher(self._publisher)
+
 
 class Nav2Driver:
-    """Calls Nav2's NavigateToPose; a goal that Nav2 gives up is a failed option."""
+    """Calls Nav2's NavigateToPose; a goal that Nav2 gives up is a failed option.
 
-    def __init__(self, node: Node, failed: Callable[[str], None]) -> None:
+    ``go`` and ``stop`` are called under the lock, and so is ``failed``.
+    """
+
+    def __init__(self, node: Node, lock: threading.RLock, failed: Callable[[str], None]) -> None:
         try:
             from nav2_msgs.action import NavigateToPose
         except ImportError:
@@ -57,6 +73,7 @@ class Nav2Driver:
         from rclpy.action import ActionClient
         self._goal_type = NavigateToPose.Goal
         self._client = ActionClient(node, NavigateToPose, 'navigate_to_pose')
+        self._lock = lock
         self._failed = failed
         self._handle: Any = None
         self._number = 0
@@ -78,23 +95,33 @@ class Nav2Driver:
             self._handle.cancel_goal_async()
             self._handle = None
 
+    def close(self) -> None:
+        """Cancel the goal and destroy the client."""
+        self.stop(None)
+        self._client.destroy()
+
     def _sent(self, handle: Any, number: int) -> None:
-        if number != self._number:
-            if handle.accepted:
-                handle.cancel_goal_async()
-        elif not handle.accepted:
-            self._failed('navigate_to_pose rejected the goal')
-        else:
-            self._handle = handle
-            handle.get_result_async().add_done_callback(
-                lambda ended: self._ended(ended.result(), number))
+        with self._lock:
+            if number != self._number:
+                if handle.accepted:
+                    handle.cancel_goal_async()
+            elif not handle.accepted:
+                self._failed('navigate_to_pose rejected the goal')
+            else:
+                self._handle = handle
+                handle.get_result_async().add_done_callback(
+                    lambda ended: self._ended(ended.result(), number))
 
     def _ended(self, result: Any, number: int) -> None:
-        if number == self._number and result.status not in (2, 4, 5):
-            self._failed(f'navigate_to_pose ended with status {result.status}')
+        with self._lock:
+            # A goal that was canceled here has an old number, so others canceled this one.
+            if number == self._number and result.status != GoalStatus.STATUS_SUCCEEDED:
+                self._handle = None
+                self._failed(f'navigate_to_pose ended with status {result.status}')
 
 
-def make_driver(mode: str, node: Node, failed: Callable[[str], None]) -> Driver:
+def make_driver(mode: str, node: Node, lock: threading.RLock,
+                failed: Callable[[str], None]) -> Driver:
     """Return the driver of a ``drive_mode``.
 
     Raises
@@ -106,5 +133,5 @@ def make_driver(mode: str, node: Node, failed: Callable[[str], None]) -> Driver:
     if mode == 'topic':
         return TopicDriver(node)
     if mode == 'nav2_action':
-        return Nav2Driver(node, failed)
+        return Nav2Driver(node, lock, failed)
     return NoDriver()

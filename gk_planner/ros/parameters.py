@@ -12,11 +12,12 @@ from rcl_interfaces.msg import (
     ParameterDescriptor,
     SetParametersResult,
 )
+from rclpy.exceptions import InvalidParameterTypeException, InvalidParameterValueException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from gk_planner.config import setting, Settings
-from gk_planner.errors import ConfigError
+from gk_planner.errors import ConfigError, InputError
 from gk_planner.execution import FAILURE_POLICIES
 
 S = TypeVar('S', bound=Settings)
@@ -49,10 +50,23 @@ class NodeConfig(Settings):
 
 
 def declare(node: Node, kinds: Iterable[type[Settings]]) -> None:
-    """Declare a parameter for every field of the settings classes."""
+    """Declare a parameter for every field of the settings classes.
+
+    Raises
+    ------
+    ConfigError
+        If a value given at the start has the wrong type or is out of its range.
+
+    """
     for kind in kinds:
         for spec in fields(kind):
-            node.declare_parameter(spec.name, spec.default, _descriptor(spec, kind))
+            try:
+                node.declare_parameter(spec.name, spec.default, _descriptor(spec, kind))
+            except InvalidParameterTypeException as error:
+                raise ConfigError(f'{spec.name}: expected a {type(spec.default).__name__} such '
+                                  f'as {spec.default!r}; {error}') from None
+            except InvalidParameterValueException as error:
+                raise ConfigError(f'{spec.name}: {error}') from None
 
 
 def read(node: Node, kind: type[S]) -> S:
@@ -75,7 +89,7 @@ def changed(settings: S, parameters: Iterable[Parameter]) -> S:
     return dataclasses.replace(settings, **values) if values else settings
 
 
-def refusal(error: ConfigError) -> SetParametersResult:
+def refusal(error: InputError) -> SetParametersResult:
     """Return the answer to a parameter with a bad value."""
     return SetParametersResult(successful=False, reason=error.message)
 

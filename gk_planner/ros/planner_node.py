@@ -1,18 +1,23 @@
 """The planner node: a managed node around the task runner."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 import math
 import threading
 from typing import Any
 
+from lifecycle_msgs.srv import ChangeState
 from nav_msgs.msg import OccupancyGrid
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
+from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_srvs.srv import Trigger
 
+from gk_planner.annotations import Annotations
 from gk_planner.boolean_task import Task
 from gk_planner.config import Config
 from gk_planner.errors import (
@@ -20,24 +25,37 @@ from gk_planner.errors import (
     ConfigError,
     FrameError,
     GkPlannerError,
+    InputError,
     NotActiveError,
+    NotReadyError,
 )
-from gk_planner.execution import Execution, TaskState
+from gk_planner.execution import Execution
 from gk_planner.monitor import MonitorConfig
 from gk_planner.results import Plan
 from gk_planner.ros import conversions, parameters
 from gk_planner.ros.drive import make_driver
 from gk_planner.ros.error_codes import error_code
-from gk_planner.ros.pose_source import listen
+from gk_planner.ros.frames import Frames
+from gk_planner.ros.pose_source import PoseSource
 from gk_planner.ros.process import run_node
 from gk_planner.ros.publisher import Publisher
 from gk_planner.ros.worker import Worker
 from gk_planner.task_runner import TaskRunner
 from gk_planner_interfaces.action import ExecuteTask
-from gk_planner_interfaces.msg import TaskSpec
+from gk_planner_interfaces.msg import TaskSpec, TaskStatus
 from gk_planner_interfaces.srv import CompleteGoal, Reground, SetTask
 
 _TICK = 0.1
+_MAX_WAITING = 16
+
+
+class _Follower:
+    """A goal of the action, and what became of its task."""
+
+    def __init__(self, goal: Any) -> None:
+        self.goal = goal
+        self.ended = threading.Event()
+        self.execution: Execution | None = None
 
 
 class PlannerNode(LifecycleNode):
@@ -61,20 +79,21 @@ class PlannerNode(LifecycleNode):
         self._is_active = False
         self._is_stopping = False
         self._resume_on_activate = False
-        self._has_map = False
+        self._map_stamp: str | None = None  # of the map in use
         self._pose_time: float | None = None
         self._task_file = self.config.task_file
-        self._waiting: dict[str, tuple[threading.Event, list[GkPlannerError | None]]] = {}
-        self._finished: dict[str, Execution] = {}
+        self._line = threading.BoundedSemaphore(_MAX_WAITING)
+        self._followers: dict[str, _Follower] = {}
+        self._frames = Frames(self)
         self._warned_frames: set[str] = set()
-        self._publisher = Publisher(self, lambda: self._runner.cost_to_go, self._ended)
+        self._publisher = Publisher(self, lambda: self._runner.cost_to_go, self._said,
+                                    self._ended)
         self._runner = TaskRunner(
             self._publisher, self._worker.submit, config=parameters.read(self, Config),
             monitor_config=parameters.read(self, MonitorConfig),
             failure_policy=self.config.failure_policy,
             start_tolerance=None if self.config.start_tolerance < 0
             else self.config.start_tolerance)
-        self._poll_pose = lambda frame: None
         self.add_on_set_parameters_callback(self._check_parameters)
         self.add_post_set_parameters_callback(self._take_parameters)
         self._serve()
@@ -91,6 +110,19 @@ class PlannerNode(LifecycleNode):
         self._action = ActionServer(
             self, ExecuteTask, '~/execute_task', self._execute_task, callback_group=requests,
             cancel_callback=lambda _: CancelResponse.ACCEPT)
+        # rclpy leaves whoever asks for an impossible transition without an answer.
+        change_state = self._service_change_state.callback
+
+        def answered(request: ChangeState.Request,
+                     response: ChangeState.Response) -> ChangeState.Response:
+            try:
+                return change_state(request, response)
+            except rclpy_implementation.RCLError as error:
+                self.get_logger().error(str(error))
+                response.success = False
+                return response
+
+        self._service_change_state.callback = answered
 
     # Lifecycle.
 
@@ -101,9 +133,10 @@ class PlannerNode(LifecycleNode):
             DurabilityPolicy.TRANSIENT_LOCAL if self.config.map_subscribe_transient_local
             else DurabilityPolicy.VOLATILE))
         try:
-            self._publisher.driver = make_driver(self.config.drive_mode, self, self._drive_failed)
-            self._poll_pose = listen(self, self.config.pose_source, self.config.robot_frame,
-                                     world, self._pose)
+            self._pose_source = PoseSource(self, self.config.pose_source, self.config.robot_frame,
+                                           self._frames, world, self._pose)
+            self._publisher.driver = make_driver(self.config.drive_mode, self, self._lock,
+                                                 self._drive_failed)
         except ConfigError as error:
             self.get_logger().error(error.message)
             return TransitionCallbackReturn.FAILURE
@@ -137,6 +170,8 @@ class PlannerNode(LifecycleNode):
         """End the task and stop listening."""
         with self._lock:
             self._runner.cancel()
+            self._publisher.driver.close()
+        self._pose_source.close()
         self.destroy_subscription(self._subscription)
         self.destroy_timer(self._tick_timer)
         self.destroy_timer(self._status_timer)
@@ -164,23 +199,26 @@ class PlannerNode(LifecycleNode):
             return
         with self._lock:
             self._publisher.map_frame = message.header.frame_id or 'map'
-            self._runner.set_map(grid_map, self._map_taken)
+            stamp = f'{message.header.stamp.sec}.{message.header.stamp.nanosec:09d}'
+            self._runner.set_map(grid_map, lambda error: self._map_taken(error, stamp))
 
-    def _map_taken(self, error: GkPlannerError | None) -> None:
+    def _map_taken(self, error: GkPlannerError | None, stamp: str) -> None:
         if error is not None:
             self.get_logger().error(f'map ignored: {error.message}')
             return
-        self._has_map = True
+        self._map_stamp = stamp
 
-    def _pose(self, pose: tuple[float, float, float], frame: str) -> None:
+    def _pose(self, pose: conversions.Planar, frame: str) -> None:
         with self._lock:
             expected = self._publisher.map_frame
-            if frame not in ('', expected):
+            place = self._frames.find(expected, frame)
+            if place is None:
                 if frame not in self._warned_frames:
                     self._warned_frames.add(frame)
                     self.get_logger().error(
                         f"pose refused: it is in frame '{frame}', the map in '{expected}'")
                 return
+            pose = conversions.moved(pose, place)
             if not all(math.isfinite(value) for value in pose):
                 return
             self._pose_time = self._now()
@@ -189,7 +227,7 @@ class PlannerNode(LifecycleNode):
             self._runner.pose(self._pose_time, pose[:2])
 
     def _tick(self) -> None:
-        self._poll_pose(self._publisher.map_frame)
+        self._pose_source.poll(self._publisher.map_frame)
         with self._lock:
             if self.config.pose_source != 'pose':
                 self._runner.tick(self._now())
@@ -203,21 +241,21 @@ class PlannerNode(LifecycleNode):
                 self.get_logger().error(f'task_file: {error.message}')
 
         try:
-            self._runner.set_task(Task.from_file(file), reply)
+            self._runner.set_task(Task.from_file(file), reply, still_wanted=self._can_go_on)
         except GkPlannerError as error:
             self.get_logger().error(f'task_file: {error.message}')
 
     def _say_status(self) -> None:
         with self._lock:
-            execution = self._runner.execution
-            self._publisher.status_changed(execution)
+            execution = self._runner.shown
+            self._publisher.say_status(execution)
             age = None if self._pose_time is None else self._now() - self._pose_time
-            self._publisher.diagnose(execution, active=self._is_active, has_map=self._has_map,
-                                     pose_age=age)
+            self._publisher.diagnose(execution, active=self._is_active,
+                                     map_stamp=self._map_stamp, pose_age=age)
 
     def _drive_failed(self, reason: str) -> None:
         with self._lock:
-            self._runner.option_failed(reason)
+            self._runner.option_failed(GkPlannerError(reason))
 
     # Requests.
 
@@ -228,7 +266,7 @@ class PlannerNode(LifecycleNode):
             response.plan = conversions.plan_to_msg(plan, task, task_id, self._publisher.header())
         return _answer(response, error)
 
-    def _plan(self, spec: TaskSpec, *, dry_run: bool = False, wanted: Any = lambda: True,
+    def _plan(self, spec: TaskSpec, *, dry_run: bool = False, follower: _Follower | None = None,
               ) -> tuple[Plan | None, GkPlannerError | None, str, Task | None]:
         """Wait for the planning of a task."""
         answered = threading.Event()
@@ -236,30 +274,42 @@ class PlannerNode(LifecycleNode):
 
         def reply(plan: Plan | None, error: GkPlannerError | None, task_id: str) -> None:
             answer.extend((plan, error, task_id))
-            if task_id:
-                self._waiting[task_id] = (threading.Event(), [])
             answered.set()
+
+        def still_wanted() -> bool:
+            return self._can_go_on() and not (follower and follower.goal.is_cancel_requested)
 
         try:
             self._check_active()
-            self._check_frame(spec.header.frame_id)
-            task = conversions.task_from_spec(spec, 'task')
+            frame = self._frame(spec.header.frame_id)
+            task = conversions.task_from_spec(spec, 'task', frame)
+            with self._in_line():
+                with self._lock:
+                    task_id = self._runner.set_task(task, reply, dry_run=dry_run,
+                                                    still_wanted=still_wanted)
+                    if follower is not None:
+                        self._followers[task_id] = follower
+                        self._said(self._publisher.status(self._runner.shown))
+                answered.wait()
         except GkPlannerError as error:
             return None, error, '', None
-        with self._lock:
-            self._runner.set_task(task, reply, dry_run=dry_run,
-                                  still_wanted=lambda: wanted() and not self._is_stopping)
-        answered.wait()
-        return answer[0], answer[1], answer[2], task
+        plan, error, started = answer
+        if error is not None:
+            self._followers.pop(task_id, None)
+        return plan, self._or_not_active(error), started, task
 
     def _execute_task(self, goal: Any) -> ExecuteTask.Result:
-        _, error, task_id, _ = self._plan(goal.request.task,
-                                          wanted=lambda: not goal.is_cancel_requested)
+        follower = _Follower(goal)
+        _, error, task_id, _ = self._plan(goal.request.task, follower=follower)
         result = ExecuteTask.Result(task_id=task_id)
         if task_id:
-            error = self._follow(goal, task_id)
-            with self._lock:
-                execution = self._finished.pop(task_id)
+            # Polled: a goal is CANCELING only after cancel_callback has returned.
+            while not follower.ended.wait(0.05):
+                if goal.is_cancel_requested:
+                    with self._lock:
+                        self._runner.cancel(task_id)
+            execution = follower.execution
+            error = execution.error
             result.cost = execution.completed_cost
             result.goals = list(execution.task.goal_names)
             result.goal_states = [int(state) for state in execution.goal_states]
@@ -272,38 +322,18 @@ class PlannerNode(LifecycleNode):
             goal.abort()
         return result
 
-    def _follow(self, goal: Any, task_id: str) -> GkPlannerError | None:
-        """Send feedback until a task has ended; returns why it did not succeed."""
-        ended, error = self._waiting[task_id]
-        last = None
-        # Polled: a goal is CANCELING only after cancel_callback has returned.
-        while not ended.wait(0.05):
-            with self._lock:
-                execution = self._runner.execution
-                if execution is None or execution.task_id != task_id:
-                    continue
-                if goal.is_cancel_requested:
-                    self._runner.cancel()
-                    continue
-                key = (execution.state, tuple(execution.bits), execution.replans)
-                status = self._publisher.status(execution)
-            if key != last:
-                last = key
-                goal.publish_feedback(ExecuteTask.Feedback(status=status))
-        return error[0]
+    def _said(self, status: TaskStatus) -> None:
+        follower = self._followers.get(status.task_id)
+        if follower is not None:
+            follower.goal.publish_feedback(ExecuteTask.Feedback(status=status))
 
-    def _ended(self, execution: Execution, error: GkPlannerError | None) -> None:
-        if execution.state is TaskState.CANCELED and error is None:
-            error = CanceledError('the task was canceled')
-        elif execution.state is TaskState.FAILED and error is None:
-            error = GkPlannerError(execution.message)
+    def _ended(self, execution: Execution) -> None:
         self.get_logger().info(f'{execution.task_id}: {execution.state.name.lower()}'
-                               + (f': {error.message}' if error else ''))
-        waiting = self._waiting.get(execution.task_id)
-        if waiting is not None:
-            self._finished[execution.task_id] = execution
-            waiting[1].append(error)
-            waiting[0].set()
+                               + (f': {execution.message}' if execution.message else ''))
+        follower = self._followers.pop(execution.task_id, None)
+        if follower is not None:
+            follower.execution = execution
+            follower.ended.set()
 
     def _reground(self, request: Reground.Request,
                   response: Reground.Response) -> Reground.Response:
@@ -317,14 +347,16 @@ class PlannerNode(LifecycleNode):
 
         try:
             self._check_active()
-            self._check_frame(request.header.frame_id)
+            frame = self._frame(request.header.frame_id)
+            with self._in_line():
+                with self._lock:
+                    self._runner.reground(
+                        request.task_id,
+                        [conversions.site_fields(site, frame) for site in request.sites],
+                        request.removed, reply)
+                answered.wait()
         except GkPlannerError as error:
             return _answer(response, error)
-        with self._lock:
-            self._runner.reground(request.task_id,
-                                  [conversions.site_fields(site) for site in request.sites],
-                                  request.removed, reply)
-        answered.wait()
         plan, error, response.plan_changed, execution = answer
         if plan is not None and execution is not None:
             response.method = 'resolved'
@@ -372,7 +404,10 @@ class PlannerNode(LifecycleNode):
         try:
             for kind in (Config, MonitorConfig):
                 parameters.changed(parameters.read(self, kind), given)
-        except ConfigError as error:
+            for parameter in given:
+                if parameter.name == 'annotations_file' and parameter.value:
+                    Annotations.from_file(parameter.value)
+        except InputError as error:
             return parameters.refusal(error)
         return SetParametersResult(successful=True)
 
@@ -380,17 +415,43 @@ class PlannerNode(LifecycleNode):
         with self._lock:
             config = parameters.read(self, Config)
             if config != self._runner.config:
-                self._runner.set_config(config, self._map_taken)
+                self._runner.set_config(config, self._config_taken)
             self._runner.set_monitor_config(parameters.read(self, MonitorConfig))
+
+    def _config_taken(self, error: GkPlannerError | None) -> None:
+        if error is not None:
+            self.get_logger().error(f'the settings do not fit the map: {error.message}')
 
     def _check_active(self) -> None:
         if not self._is_active:
             raise NotActiveError('the node is not active')
 
-    def _check_frame(self, frame: str) -> None:
-        if frame not in ('', self._publisher.map_frame):
-            raise FrameError(f"the task is in frame '{frame}', the map in "
-                             f"'{self._publisher.map_frame}'")
+    def _or_not_active(self, error: GkPlannerError | None) -> GkPlannerError | None:
+        """Say why planning was canceled if it was because of deactivation."""
+        if isinstance(error, CanceledError) and not self._is_active:
+            return NotActiveError('the node is not active any more')
+        return error
+
+    def _can_go_on(self) -> bool:
+        return self._is_active and not self._is_stopping
+
+    @contextmanager
+    def _in_line(self) -> Iterator[None]:
+        """Count who waits for planning: each holds a thread, and some must stay free."""
+        if not self._line.acquire(blocking=False):
+            raise NotReadyError(f'{_MAX_WAITING} requests are waiting for planning; try later')
+        try:
+            yield
+        finally:
+            self._line.release()
+
+    def _frame(self, frame: str) -> conversions.Planar:
+        expected = self._publisher.map_frame
+        place = self._frames.find(expected, frame)
+        if place is None:
+            raise FrameError(f"header.frame_id: '{frame}' is not the frame of the map, "
+                             f"'{expected}', and TF does not know it")
+        return place
 
     def _now(self) -> float:
         return float(self.get_clock().now().nanoseconds) * 1e-9

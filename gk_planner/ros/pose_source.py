@@ -7,18 +7,32 @@ from geometry_msgs.msg import PoseWithCovarianceStamped
 from nav_msgs.msg import Odometry
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
-from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 from gk_planner.errors import ConfigError
-from gk_planner.ros.conversions import yaw_of
+from gk_planner.ros.conversions import Planar, yaw_of
+from gk_planner.ros.frames import Frames
 
-# (x, y, yaw), frame
-PoseCallback = Callable[[tuple[float, float, float], str], None]
+_ODOM = QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
+# amcl latches its pose and is silent while the robot stands; other localizers do not latch, and
+# a subscription that asks for latching does not hear them. So there is one of each.
+_POSE = (QoSProfile(depth=5),
+         QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL))
 
 
-def listen(node: Node, source: str, robot_frame: str, group: CallbackGroup,
-           callback: PoseCallback) -> Callable[[str], None]:
-    """Deliver poses from a source; returns what a timer calls with the frame of the map.
+class PoseSource:
+    """Delivers poses of the robot with the frame they are in.
+
+    Parameters
+    ----------
+    node, group : Node, CallbackGroup
+        Who listens.
+    source : str
+        ``odom``, ``pose`` or ``tf``.
+    robot_frame, frames : str, Frames
+        For ``tf``.
+    callback : callable
+        Called with (x, y, yaw) and the frame.
 
     Raises
     ------
@@ -26,38 +40,35 @@ def listen(node: Node, source: str, robot_frame: str, group: CallbackGroup,
         If TF is asked for and tf2_ros is not installed.
 
     """
-    def stamped(message: Any) -> None:
+
+    def __init__(self, node: Node, source: str, robot_frame: str, frames: Frames,
+                 group: CallbackGroup, callback: Callable[[Planar, str], None]) -> None:
+        if source == 'tf' and not frames.has_tf:
+            raise ConfigError('pose_source: tf needs the package tf2_ros, which is not installed')
+        self._node = node
+        self._callback = callback
+        self._frames, self._robot_frame = frames, robot_frame
+        kind, topic, profiles = {
+            'odom': (Odometry, 'odom', (_ODOM,)),
+            'pose': (PoseWithCovarianceStamped, 'amcl_pose', _POSE),
+            'tf': (None, '', ())}[source]
+        self._is_polled = kind is None
+        self._subscriptions = [
+            node.create_subscription(kind, topic, self._stamped, profile, callback_group=group)
+            for profile in profiles]
+
+    def poll(self, map_frame: str) -> None:
+        """Look up the robot, if it is TF that knows it; called by a timer."""
+        found = self._frames.find(map_frame, self._robot_frame) if self._is_polled else None
+        if found is not None:
+            self._callback(found, map_frame)
+
+    def close(self) -> None:
+        """Stop listening."""
+        for subscription in self._subscriptions:
+            self._node.destroy_subscription(subscription)
+
+    def _stamped(self, message: Any) -> None:
         place = message.pose.pose
-        callback((place.position.x, place.position.y, yaw_of(place.orientation)),
-                 message.header.frame_id)
-
-    if source == 'odom':
-        node.create_subscription(
-            Odometry, 'odom', stamped, callback_group=group,
-            qos_profile=QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT))
-    elif source == 'pose':
-        node.create_subscription(PoseWithCovarianceStamped, 'amcl_pose', stamped, 5,
-                                 callback_group=group)
-    else:
-        return _tf_poller(node, robot_frame, callback)
-    return lambda map_frame: None
-
-
-def _tf_poller(node: Node, robot_frame: str, callback: PoseCallback) -> Callable[[str], None]:
-    try:
-        from tf2_ros import Buffer, TransformException, TransformListener
-    except ImportError:
-        raise ConfigError('pose_source: tf needs the package tf2_ros, which is not '
-                          'installed') from None
-    from rclpy.time import Time
-    buffer = Buffer()
-    listener = TransformListener(buffer, node)
-
-    def poll(map_frame: str, _: Any = listener) -> None:
-        try:
-            found = buffer.lookup_transform(map_frame, robot_frame, Time()).transform
-        except TransformException:
-            return
-        callback((found.translation.x, found.translation.y, yaw_of(found.rotation)), map_frame)
-
-    return poll
+        self._callback((place.position.x, place.position.y, yaw_of(place.orientation)),
+                       message.header.frame_id)

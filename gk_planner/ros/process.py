@@ -8,16 +8,18 @@ from typing import Any
 
 import rclpy
 from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
+from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
-_THREADS = 8
+_THREADS = 32  # made when needed; a request that waits for planning holds one
 
 
 def run_node(make_node: Callable[[], Any]) -> int:
     """Spin a node until SIGINT or SIGTERM; its ``stop`` is called while it can still publish.
 
-    A lifecycle node with a true ``config.autostart`` is configured and activated.
+    A lifecycle node with a true ``config.autostart`` is configured and activated. Returns the
+    exit status: 2 if that was not possible.
     """
     # rclpy's own handlers make the context invalid at once, and then nobody can be told that the
     # task has ended. Python's run in this thread as long as it waits in Python and not in rcl.
@@ -36,15 +38,18 @@ def run_node(make_node: Callable[[], Any]) -> int:
                 executor.spin_until_future_complete(stopped)
             except ExternalShutdownException:
                 return
-            except Exception as error:  # such as an invalid lifecycle transition
+            except Exception as error:  # a bug in one callback must not end the others
                 node.get_logger().error(str(error))
 
     spinner = threading.Thread(target=spin, name='spin')
     spinner.start()
-    config = getattr(node, 'config', None)
-    if getattr(config, 'autostart', False):
-        node.trigger_configure()
-        node.trigger_activate()
+    status = 0
+    if getattr(node.config, 'autostart', False):
+        if node.trigger_configure() == TransitionCallbackReturn.SUCCESS:
+            node.trigger_activate()
+        else:
+            status = 2
+            stop.set()
     stop.wait()
     node.stop()
     stopped.set_result(None)
@@ -52,4 +57,4 @@ def run_node(make_node: Callable[[], Any]) -> int:
     executor.shutdown()
     node.destroy_node()
     rclpy.try_shutdown()
-    return 0
+    return status

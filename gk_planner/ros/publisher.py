@@ -10,7 +10,6 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import Header
 from visualization_msgs.msg import MarkerArray
 
-from gk_planner.errors import GkPlannerError
 from gk_planner.execution import Execution, TaskState
 from gk_planner.results import PlannedOption, Point
 from gk_planner.ros import conversions, markers
@@ -36,15 +35,16 @@ class Publisher:
     """
 
     def __init__(self, node: Node, cost_to_go: Callable[[], float],
-                 ended: Callable[[Execution, GkPlannerError | None], None]) -> None:
+                 said: Callable[[TaskStatus], None],
+                 ended: Callable[[Execution], None]) -> None:
         self.map_frame = 'map'
         self.robot_yaw = 0.0
         self.robot_position: Point | None = None
         self.driver: Driver = NoDriver()
         self._node = node
         self._cost_to_go = cost_to_go
+        self._said = said
         self._ended = ended
-        self._error: GkPlannerError | None = None
         self._path: Sequence[Point] = ()
         self._plan_pub = node.create_publisher(PlanMsg, '~/plan', _LATCHED)
         self._status_pub = node.create_publisher(TaskStatus, '~/status', _LATCHED)
@@ -67,7 +67,6 @@ class Publisher:
             self._path_pub.publish(Path(header=header))
             self._markers_pub.publish(markers.clear(header))
             return
-        self._error = None
         task = execution.task
         self._plan_pub.publish(conversions.plan_to_msg(
             execution.plan_ahead(), task, execution.task_id, header))
@@ -81,19 +80,22 @@ class Publisher:
 
     def status_changed(self, execution: Execution | None) -> None:
         """Publish status and markers."""
-        self._status_pub.publish(self.status(execution))
+        self.say_status(execution)
         if execution is not None and execution.current is not None:
             self._markers_pub.publish(
                 markers.task_markers(execution, self._path, self.header()))
 
+    def say_status(self, execution: Execution | None) -> None:
+        """Publish the status and tell who follows the task."""
+        status = self.status(execution)
+        self._status_pub.publish(status)
+        self._said(status)
+
     def status(self, execution: Execution | None) -> TaskStatus:
         """Return the status message of a task."""
-        error = self._error if execution is not None and (
-            execution.state in (*_BAD_STATES, TaskState.CANCELED)) else None
-        message = execution.message if execution is not None else ''
+        error, message = (execution.error, execution.message) if execution else (None, '')
         return conversions.status_to_msg(execution, self.header(), self._cost_to_go(),
-                                         error_code(error),
-                                         message or (error.message if error else ''))
+                                         error_code(error), message)
 
     def drive(self, option: PlannedOption | None, execution: Execution | None = None) -> None:
         """Send the robot to an option's place, or stop it."""
@@ -107,27 +109,25 @@ class Publisher:
             self.driver.go(PoseStamped(header=self.header(), pose=conversions.arrival_pose(
                 option, execution.task)))
 
-    def ended(self, execution: Execution, error: GkPlannerError | None) -> None:
+    def ended(self, execution: Execution) -> None:
         """Tell who waits for the task."""
-        self._error = error
-        self._status_pub.publish(self.status(execution))
-        self._ended(execution, error)
+        self._ended(execution)
 
     def warn(self, text: str) -> None:
         """Log a warning."""
         self._node.get_logger().warning(text)
 
-    def diagnose(self, execution: Execution | None, *, active: bool, has_map: bool,
+    def diagnose(self, execution: Execution | None, *, active: bool, map_stamp: str | None,
                  pose_age: float | None) -> None:
         """Publish diagnostics."""
         state = execution.state if execution is not None else TaskState.IDLE
         level, text = DiagnosticStatus.OK, state.name.lower()
-        if not has_map or pose_age is None:
+        if map_stamp is None or pose_age is None:
             level, text = DiagnosticStatus.WARN, 'waiting for ' + (
-                'the map' if not has_map else 'the pose')
+                'the map' if map_stamp is None else 'the pose')
         if execution is not None and state in _BAD_STATES:
             level, text = DiagnosticStatus.ERROR, execution.message or text
-        values = {'active': active, 'state': state.name, 'has_map': has_map,
+        values = {'active': active, 'state': state.name, 'map_stamp': map_stamp or 'none',
                   'pose_age_s': 'none' if pose_age is None else f'{pose_age:.2f}',
                   'task_id': execution.task_id if execution else ''}
         status = DiagnosticStatus(

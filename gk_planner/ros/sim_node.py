@@ -7,6 +7,8 @@ from typing import Any
 
 from nav_msgs.msg import OccupancyGrid, Odometry, Path
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.clock import Clock as ClockOfNode
+from rclpy.clock import ClockType
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosgraph_msgs.msg import Clock
@@ -75,7 +77,8 @@ class SimNode(Node):
         self.create_service(BlockRegion, '~/block_region', self._block_region)
         self._say_map()
         # A timer on the wall: with publish_clock this node makes the time of the others.
-        self.create_timer(1.0 / config.rate, self._step)
+        self.create_timer(1.0 / config.rate, self._step,
+                          clock=ClockOfNode(clock_type=ClockType.STEADY_TIME))
         self.get_logger().info(f'{os.path.basename(config.map)}: {self._map.cols} x '
                                f'{self._map.rows} cells, robot at ({start[0]:g}, {start[1]:g})')
 
