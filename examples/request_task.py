@@ -46,6 +46,7 @@ class Dispatcher(Node):
         self.result: ExecuteTask.Result | None = None
         self._done: set[str] = set()
         self._replans = 0
+        self._site = ''
         self._client = ActionClient(self, ExecuteTask, 'gk_planner/execute_task')
 
     def send(self, task: TaskSpec) -> None:
@@ -65,10 +66,10 @@ class Dispatcher(Node):
             self.get_logger().info(f'{goal} is done')  # here: ring a bell, open a door
         if status.replans > self._replans:
             self.get_logger().info(f'new plan: {status.replan_reason}')
-        if status.current_goal:
+        if status.current_site not in ('', self._site):
             self.get_logger().info(f'on the way to {status.current_site} for '
                                    f'{status.current_goal}, {status.cost_to_go:.1f} m to go')
-        self._done, self._replans = done, status.replans
+        self._done, self._replans, self._site = done, status.replans, status.current_site
 
     def _ended(self, ended: Any) -> None:
         self.result = ended.result().result

@@ -75,3 +75,25 @@ def test_comments_say_which_parameters_are_read_only():
     said = comments('planner.yaml')
     assert all(said[spec.name].endswith('read-only') for spec in fields(node))
     assert not any('read-only' in said[spec.name] for kind in others for spec in fields(kind))
+
+
+REFERENCE = (CONFIG.parent / 'docs/ros.md').read_text()
+
+
+@pytest.mark.parametrize('file', ['planner.yaml', 'sim.yaml'])
+def test_the_reference_lists_every_parameter_with_its_default_and_range(file):
+    for spec in (spec for kind in settings(file) for spec in fields(kind)):
+        row = next(line for line in REFERENCE.splitlines() if line.startswith('|')
+                   and f'`{spec.name}`' in line.split('|')[1]
+                   and len(line.split('|')) == 6)
+        _, _, default, limits, _, _ = (cell.strip() for cell in row.split('|'))
+        assert default == yaml.safe_dump(spec.default).split('\n')[0].strip("'"), row
+        assert bounds(spec) in limits, row
+        assert all(str(choice) in limits for choice in spec.metadata['choices']), row
+
+
+def test_the_reference_lists_every_error_code():
+    status = CONFIG.parent / 'gk_planner_interfaces/msg/TaskStatus.msg'
+    codes = re.findall(r'^uint16 ERROR_(\w+)=(\d+)', status.read_text(), re.MULTILINE)
+    assert codes == [(name, code) for code, name in
+                     re.findall(r'^\| (\d+) \| `(\w+)` \|', REFERENCE, re.MULTILINE)]
