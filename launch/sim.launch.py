@@ -23,8 +23,8 @@ def generate_launch_description() -> LaunchDescription:
         DeclareLaunchArgument(
             'task',
             default_value=PathJoinSubstitution([SHARE, 'config', 'tasks', 'office.yaml']),
-            description='task file to start with; the robot starts at its start. Empty: no task, '
-            'and the robot starts at x, y of sim_params_file'),
+            description='task file to start with; the robot starts at its start. "\'\'": no '
+            'task, and the robot starts at x, y of sim_params_file'),
         DeclareLaunchArgument(
             'sim_params_file', default_value=PathJoinSubstitution([SHARE, 'config', 'sim.yaml']),
             description='YAML file with the parameters of the world'),

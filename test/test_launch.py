@@ -170,3 +170,9 @@ def test_a_value_that_is_no_choice_is_refused(share):
     assert run('planner.launch.py', {'autostart': 'maybe'},
                lambda event, _: started.append(event)) != 0
     assert not started
+
+
+def test_two_quotes_are_no_task(share):
+    # ros2 launch refuses an argument without a value.
+    found = commands('sim.launch.py', task="''")
+    assert found['sim_node'][1]['task'] == found['planner_node'][1]['task_file'] == ''
