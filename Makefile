@@ -21,7 +21,7 @@ demo: setup
 	@tools/with_ros.sh $(BIN)/python tools/demo.py $(WORLD)
 
 bench: setup
-	$(BIN)/python benchmarks/run.py
+	tools/with_ros.sh $(BIN)/python benchmarks/run.py
 
 clean:
 	rm -rf $(VENV) out build install log

@@ -37,7 +37,21 @@ def main() -> None:
     for work, against, theirs, ours in rows:
         lines.append(f'| {work} | {against} | {theirs:.3g} | {ours:.3g} | {theirs / ours:.3g} |')
         print(lines[-1])
+    lines += ['', *latencies()]
     OUTPUT.write_text('\n'.join(lines) + '\n', encoding='utf-8')
+
+
+def latencies() -> list[str]:
+    """Answers of the node while it plans; nothing where ROS 2 is not installed."""
+    try:
+        import node_latency
+    except ImportError:
+        return ['Latency of the node: not measured, ROS 2 is not installed.']
+    alone, answered, stopped = node_latency.measure()
+    return ['The node, planning 12 goals on 1000 x 1000 cells (medians, loopback):', '',
+            '| what | ms |', '|---|---:|', f'| `set_task` until its answer | {alone:.0f} |',
+            f'| `cancel` during planning, until its answer | {answered:.0f} |',
+            f'| `cancel` during planning, until planning has stopped | {stopped:.0f} |']
 
 
 def compare(work: str, against: str, theirs: Callable[[], object], ours: Callable[[], object],
