@@ -38,11 +38,12 @@ def generate_launch_description() -> LaunchDescription:
             'log_level', default_value='info',
             choices=['debug', 'info', 'warn', 'error', 'fatal'],
             description='log from this level on'),
-        OpaqueFunction(function=start_planner),
         Node(
             package='rviz2', executable='rviz2', namespace=LaunchConfiguration('namespace'),
             arguments=['-d', PathJoinSubstitution([SHARE, 'launch', 'gk_planner.rviz'])],
             condition=IfCondition(LaunchConfiguration('rviz'))),
+        # After RViz: where that is not installed, launch stops before there is a node to leave.
+        OpaqueFunction(function=start_planner),
     ])
 
 

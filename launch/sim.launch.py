@@ -35,6 +35,7 @@ def generate_launch_description() -> LaunchDescription:
             'log_level', default_value='info',
             choices=['debug', 'info', 'warn', 'error', 'fatal'],
             description='log from this level on'),
+        IncludeLaunchDescription(PathJoinSubstitution([SHARE, 'launch', 'planner.launch.py'])),
         Node(
             package='gk_planner', executable='sim_node', name='gk_sim',
             namespace=LaunchConfiguration('namespace'), output='screen', on_exit=Shutdown(),
@@ -43,5 +44,4 @@ def generate_launch_description() -> LaunchDescription:
                 'map': LaunchConfiguration('map'), 'task': LaunchConfiguration('task'),
                 'publish_clock': LaunchConfiguration('use_sim_time')}],
             ros_arguments=['--log-level', LaunchConfiguration('log_level')]),
-        IncludeLaunchDescription(PathJoinSubstitution([SHARE, 'launch', 'planner.launch.py'])),
     ])

@@ -176,3 +176,9 @@ def test_two_quotes_are_no_task(share):
     # ros2 launch refuses an argument without a value.
     found = commands('sim.launch.py', task="''")
     assert found['sim_node'][1]['task'] == found['planner_node'][1]['task_file'] == ''
+
+
+def test_nothing_is_started_where_rviz_is_asked_for_and_missing(share):
+    started = []
+    assert run('sim.launch.py', {'rviz': 'true'}, lambda event, _: started.append(event)) != 0
+    assert not started
