@@ -3,7 +3,7 @@
 An argument that is left empty leaves its parameter to the params_file.
 """
 
-from launch import LaunchContext, LaunchDescription  # noqa: I001 - not the folder of this file
+from launch import LaunchContext, LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.conditions import IfCondition
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution

@@ -3,7 +3,7 @@
 The rest of the arguments are those of planner.launch.py, which this file includes.
 """
 
-from launch import LaunchDescription  # noqa: I001 - not the folder of this file
+from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, Shutdown
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
