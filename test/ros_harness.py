@@ -30,7 +30,6 @@ import rclpy
 from rclpy.action import ActionClient
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.parameter import parameter_value_to_python  # noqa: F401
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from std_msgs.msg import Header
@@ -273,6 +272,10 @@ class Planner:
 
     def wait_map(self, stamp):
         self._ros.wait_until(lambda: self.diagnostics.get('map_stamp') == stamp, 'the map')
+
+    def wait_pose(self, position):
+        self._ros.wait_until(lambda: self.diagnostics.get('position')
+                             == '{:.2f} {:.2f}'.format(*position), f'a robot at {position}')
 
     # What it is asked for.
 

@@ -1,6 +1,7 @@
 """The publisher: what the task runner says, as messages."""
 
 from collections.abc import Callable, Sequence
+from math import nan
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import PoseStamped
@@ -129,6 +130,7 @@ class Publisher:
             level, text = DiagnosticStatus.ERROR, execution.message or text
         values = {'active': active, 'state': state.name, 'map_stamp': map_stamp or 'none',
                   'pose_age_s': 'none' if pose_age is None else f'{pose_age:.2f}',
+                  'position': '{:.2f} {:.2f}'.format(*self.robot_position or (nan, nan)),
                   'task_id': execution.task_id if execution else ''}
         status = DiagnosticStatus(
             name=self._node.get_fully_qualified_name(), hardware_id='', level=level, message=text,
