@@ -196,7 +196,7 @@ class Execution:
         self.reason = f"site '{current.site}': {error.message}"
         if self.failure_policy == 'abort':
             self.failed_goals.add(goal)
-            return self._end(TaskState.FAILED, self.reason, error)
+            return self._end(TaskState.FAILED, self.reason, error=error)
         if self.failure_policy == 'skip' and not self.bits[goal]:
             return self.skip([goal])
         self.failed_sites.add(current.site)
@@ -235,11 +235,12 @@ class Execution:
 
     def cancel(self, error: GkPlannerError | None = None) -> Next:
         """End the task; its bits stay as they are."""
-        return self._end(TaskState.CANCELED, '', error or CanceledError('the task was canceled'))
+        return self._end(
+            TaskState.CANCELED, error=error or CanceledError('the task was canceled'))
 
     def fail(self, error: GkPlannerError) -> Next:
         """End the task because of an error."""
-        return self._end(TaskState.FAILED, '', error)
+        return self._end(TaskState.FAILED, error=error)
 
     def _advance(self) -> Next:
         self.completed_cost += self.current.cost if self.current is not None else 0.0
@@ -253,7 +254,7 @@ class Execution:
             return Next.REPLAN
         return Next.DRIVE
 
-    def _end(self, state: TaskState, message: str = '',
+    def _end(self, state: TaskState, message: str = '', *,
              error: GkPlannerError | None = None) -> Next:
         self.state, self.error = state, error
         self.message = message or (error.message if error is not None else '')

@@ -301,7 +301,7 @@ class PlannerNode(LifecycleNode):
     def _execute_task(self, goal: Any) -> ExecuteTask.Result:
         follower = _Follower(goal)
         _, error, task_id, _ = self._plan(goal.request.task, follower=follower)
-        result = ExecuteTask.Result(task_id=task_id)
+        result = _answer(ExecuteTask.Result(task_id=task_id), error)
         if task_id:
             # Polled: a goal is CANCELING only after cancel_callback has returned.
             while not follower.ended.wait(0.05):
@@ -309,11 +309,12 @@ class PlannerNode(LifecycleNode):
                     with self._lock:
                         self._runner.cancel(task_id)
             execution = follower.execution
-            error = execution.error
+            _answer(result, execution.error)
+            if not result.success:
+                result.message = execution.message
             result.cost = execution.completed_cost
             result.goals = list(execution.task.goal_names)
             result.goal_states = [int(state) for state in execution.goal_states]
-        _answer(result, error)
         if result.success:
             goal.succeed()
         elif goal.is_cancel_requested:
