@@ -49,7 +49,7 @@ LATCHED = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 TIMEOUT = 30.0
 ODOM_PERIOD = 0.02
 
-# Participants tell of themselves every 3 s, and now and then miss the first time; tests start many.
+# Participants tell of themselves every 3 s and now and then miss the first time; here are many.
 _PROFILE = """<?xml version="1.0" encoding="UTF-8"?>
 <profiles xmlns="http://www.eprosima.com">
   <participant profile_name="test" is_default_profile="true"><rtps><builtin><discovery_config>

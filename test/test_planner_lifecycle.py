@@ -13,9 +13,9 @@ TASK = {'sites': [{'name': 'a', 'features': ['a'], 'position': [3.5, 0.5]},
                   {'name': 'b', 'features': ['b'], 'position': [8.5, 0.5]}],
         'constraints': ['a before b']}
 LARGE = np.zeros((1000, 1000))
-LARGE_TASK = {'sites': [{'name': f's{i}', 'features': [f's{i}'],
-                         'position': [20.5 + 240 * (i % 5), 20.5 + 310 * (i // 5)]}
-                        for i in range(14)]}
+LARGE_TASK = {'sites': [{'name': f's{i}', 'features': [f'f{i % 10}'],
+                         'position': [20.5 + 104 * (i % 10), 20.5 + 150 * (i // 10)]}
+                        for i in range(60)]}
 FAST = {'status_period': 0.05}
 
 
@@ -161,7 +161,7 @@ class TestFirstRequests:
     def test_a_task_file_starts_when_map_and_pose_are_there(self, bench, tmp_path):
         file = tmp_path / 'task.yaml'
         file.write_text(yaml.safe_dump(TASK))
-        _, planner, process = started(bench, task_file=file)
+        _, planner, _ = started(bench, task_file=file)
         assert planner.wait_state(S.EXECUTING).goals == ['a', 'b']
 
     def test_a_bad_task_file_is_named(self, bench, tmp_path):
@@ -210,7 +210,7 @@ class TestFailurePolicies:
         task = {'sites': [{'name': 'near', 'features': ['a'], 'position': [3.5, 0.5]},
                           {'name': 'far', 'features': ['a'], 'position': [8.5, 0.5]}]}
         goals = [planner.execute(task) for planner in planners]
-        replanning, skipping, aborting = planners
+        replanning, _, aborting = planners
         status = bench.wait_until(
             lambda: replanning.status.current_site == 'far' and replanning.status)
         assert "'near': no progress" in status.replan_reason

@@ -20,9 +20,9 @@ TASK = {'sites': [{'name': 'a', 'features': ['a'], 'position': [3.5, 0.5]},
                   {'name': 'b', 'features': ['b'], 'position': [8.5, 0.5]}],
         'constraints': ['a before b']}
 MOVED_B = {'name': 'b', 'features': ['b'], 'position': [5.5, 2.5]}
-LARGE_TASK = {'sites': [{'name': f's{i}', 'features': [f's{i}'],
-                         'position': [20.5 + 240 * (i % 5), 20.5 + 310 * (i // 5)]}
-                        for i in range(14)]}
+LARGE_TASK = {'sites': [{'name': f's{i}', 'features': [f'f{i % 10}'],
+                         'position': [20.5 + 104 * (i % 10), 20.5 + 150 * (i // 10)]}
+                        for i in range(60)]}
 HOME = (0.5, 0.5)
 
 
@@ -298,27 +298,19 @@ class TestLargeMap:
         planner.wait_map(world.map(np.zeros((1000, 1000))))
         return planner
 
-    def test_cancel_stops_planning(self, bench, planner, world):
-        events = []
-        first = planner.set_task_async(LARGE_TASK)
-        first.add_done_callback(lambda _: events.append('planned'))
+    def test_cancel_stops_planning(self, bench, planner):
+        answer = planner.set_task_async(LARGE_TASK)
         planner.wait_state(S.PLANNING)
-        bench.wait_until(lambda: len(planner.said('status')) > 4)
-        assert planner.status.state == S.PLANNING and not events, 'status goes on while planning'
+        planner.forget()
+        bench.wait_until(lambda: len(planner.said('status')) > 20, 'status goes on')
+        assert planner.status.state == S.PLANNING and not answer.done()
         canceled = planner.trigger('cancel')
         assert canceled.success and canceled.message == 'canceled'
+        # A plan that had been made before the cancel would be a success.
         planner.forget()
-        answer = bench.wait_for(first)
-        n_statuses = len(planner.said('status'))
-        # A plan that had been made before the cancel would have been a success.
-        assert not answer.success and answer.error_code == S.ERROR_CANCELED
+        assert bench.wait_for(answer).error_code == S.ERROR_CANCELED
+        assert len(planner.said('status')) < 20, 'it stopped sooner than it had run'
         assert planner.status.state != S.EXECUTING
-
-        planner.wait_map(world.map(np.zeros((1000, 999))))
-        planner.forget()
-        whole = bench.wait_for(planner.set_task_async(LARGE_TASK))
-        assert whole.success, whole.message
-        assert n_statuses < len(planner.said('status')) / 2, 'it stopped long before the end'
 
     def test_cancel_of_a_goal_stops_planning(self, bench, planner):
         goal = planner.execute(LARGE_TASK)

@@ -1,6 +1,6 @@
 """The planner node: a managed node around the task runner."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 import math
 import threading
@@ -46,6 +46,7 @@ from gk_planner_interfaces.msg import TaskSpec, TaskStatus
 from gk_planner_interfaces.srv import CompleteGoal, Reground, SetTask
 
 _TICK = 0.1
+_LAST_ANSWERS = 5.0  # [s]
 _MAX_WAITING = 16
 
 
@@ -82,6 +83,8 @@ class PlannerNode(LifecycleNode):
         self._map_stamp: str | None = None  # of the map in use
         self._pose_time: float | None = None
         self._task_file = self.config.task_file
+        self._requests = 0
+        self._answered = threading.Condition()
         self._line = threading.BoundedSemaphore(_MAX_WAITING)
         self._followers: dict[str, _Follower] = {}
         self._frames = Frames(self)
@@ -106,10 +109,11 @@ class PlannerNode(LifecycleNode):
                 ('complete_goal', CompleteGoal, self._complete_goal),
                 ('cancel', Trigger, self._cancel), ('pause', Trigger, self._pause),
                 ('resume', Trigger, self._resume)):
-            self.create_service(kind, f'~/{name}', callback, callback_group=requests)
+            self.create_service(kind, f'~/{name}', self._counted(callback),
+                                callback_group=requests)
         self._action = ActionServer(
-            self, ExecuteTask, '~/execute_task', self._execute_task, callback_group=requests,
-            cancel_callback=lambda _: CancelResponse.ACCEPT)
+            self, ExecuteTask, '~/execute_task', self._counted(self._execute_task),
+            callback_group=requests, cancel_callback=lambda _: CancelResponse.ACCEPT)
         # rclpy leaves whoever asks for an impossible transition without an answer.
         change_state = self._service_change_state.callback
 
@@ -123,6 +127,19 @@ class PlannerNode(LifecycleNode):
                 return response
 
         self._service_change_state.callback = answered
+
+    def _counted(self, callback: Callable[..., Any]) -> Callable[..., Any]:
+        """Count the requests that are being answered, for an end that leaves nobody waiting."""
+        def answer(*arguments: Any) -> Any:
+            with self._answered:
+                self._requests += 1
+            try:
+                return callback(*arguments)
+            finally:
+                with self._answered:
+                    self._requests -= 1
+                    self._answered.notify_all()
+        return answer
 
     # Lifecycle.
 
@@ -188,6 +205,8 @@ class PlannerNode(LifecycleNode):
             self._is_active, self._is_stopping = False, True
             self._runner.cancel()
         self._worker.stop()
+        with self._answered:
+            self._answered.wait_for(lambda: not self._requests, timeout=_LAST_ANSWERS)
 
     # The world.
 

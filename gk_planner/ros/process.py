@@ -4,6 +4,7 @@ from collections.abc import Callable
 import signal
 import sys
 import threading
+import time
 from typing import Any
 
 import rclpy
@@ -12,6 +13,7 @@ from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
+_LAST_WORDS = 0.2  # [s]
 _THREADS = 32  # made when needed; a request that waits for planning holds one
 
 
@@ -52,6 +54,8 @@ def run_node(make_node: Callable[[], Any]) -> int:
             stop.set()
     stop.wait()
     node.stop()
+    # The executor sends what the last callbacks returned, and nothing tells when it has.
+    time.sleep(_LAST_WORDS)
     stopped.set_result(None)
     spinner.join()
     executor.shutdown()
