@@ -1,0 +1,160 @@
+"""Drive modes: goal_pose, and Nav2 where it is; what is sent, and what stops the robot."""
+
+from importlib.util import find_spec
+import sys
+import threading
+from types import ModuleType, SimpleNamespace
+
+from action_msgs.msg import GoalStatus
+from geometry_msgs.msg import PoseStamped
+import numpy as np
+import pytest
+from ros_harness import Planner, ros, World
+
+from gk_planner.ros.drive import Nav2Driver
+from gk_planner_interfaces.msg import TaskStatus
+
+S = TaskStatus
+TASK = {'sites': [{'name': 'a', 'features': ['a'], 'position': [3.5, 0.5], 'yaw': 1.0},
+                  {'name': 'b', 'features': ['b'], 'position': [8.5, 0.5]}],
+        'constraints': ['a before b']}
+
+
+@pytest.fixture
+def bench(tmp_path):
+    with ros(tmp_path) as bench:
+        yield bench
+
+
+def place(message):
+    pose = message.pose
+    return (pose.position.x, pose.position.y, round(
+        2 * np.arctan2(pose.orientation.z, pose.orientation.w), 6))
+
+
+def test_topic(bench):
+    world = World(bench)
+    bench.start('planner_node', parameters={'status_period': 0.05, 'drive_mode': 'topic'})
+    planner = Planner(bench)
+    planner.wait_ready(world.map(np.zeros((3, 10))))
+
+    def sent(*poses):
+        bench.wait_until(lambda: len(planner.said('goal_pose')) >= len(poses))
+        assert [place(message) for message in planner.said('goal_pose')] == list(poses)
+        assert planner.said('goal_pose')[-1].header.frame_id == 'map'
+        planner.forget()
+
+    planner.run(TASK)
+    sent((3.5, 0.5, 1.0))
+    world.pose = (3.5, 0.5)
+    planner.wait_bits(a=True, b=False)
+    sent((8.5, 0.5, 0.0))
+    world.pose, world.yaw = (5.25, 0.5), 0.5
+    planner.wait_pose(world.pose)
+    planner.trigger('pause')
+    sent((5.25, 0.5, 0.5))
+    planner.trigger('resume')
+    sent((8.5, 0.5, 0.0))
+    planner.trigger('cancel')
+    sent((5.25, 0.5, 0.5))
+
+
+def test_nav2_without_its_messages(tmp_path):
+    if find_spec('nav2_msgs'):
+        pytest.skip('nav2_msgs is installed')
+    with ros(tmp_path) as bench:
+        process = bench.start('planner_node', parameters={'drive_mode': 'nav2_action'})
+        managed = bench.start('planner_node', namespace='/m', parameters={
+            'drive_mode': 'nav2_action', 'autostart': False})
+        planner = Planner(bench, 'm')
+        assert not planner.change_state('configure') and planner.lifecycle == 'unconfigured'
+        bench.wait_until(lambda: process.status is not None)
+        bench.processes.remove(process)
+    words = 'drive_mode: nav2_action needs the package nav2_msgs, which is not installed'
+    assert words in process.log and words in managed.log
+    assert process.status == 2 and 'Traceback' not in process.log
+
+
+class Handle:
+    """A goal of Nav2."""
+
+    def __init__(self, accepted=True):
+        self.accepted, self.canceled, self.ended = accepted, False, None
+
+    def cancel_goal_async(self):
+        self.canceled = True
+
+    def get_result_async(self):
+        return SimpleNamespace(add_done_callback=lambda call: setattr(self, 'ended', call))
+
+    def end(self, status):
+        self.ended(SimpleNamespace(result=lambda: SimpleNamespace(status=status)))
+
+
+class TestNav2:
+    """The driver alone, with an action client that does what the test says."""
+
+    @pytest.fixture
+    def driver(self, monkeypatch):
+        package, actions = ModuleType('nav2_msgs'), ModuleType('nav2_msgs.action')
+        actions.NavigateToPose = SimpleNamespace(Goal=lambda pose: pose)
+        monkeypatch.setitem(sys.modules, 'nav2_msgs', package)
+        monkeypatch.setitem(sys.modules, 'nav2_msgs.action', actions)
+        monkeypatch.setattr('rclpy.action.ActionClient', lambda *_: SimpleNamespace(
+            server_is_ready=lambda: self.is_ready, send_goal_async=self.send))
+        self.is_ready, self.sent, self.failures = True, [], []
+        return Nav2Driver(None, threading.RLock(), self.failures.append)
+
+    def send(self, pose):
+        calls = []
+        self.sent.append((pose, lambda handle: calls[0](SimpleNamespace(result=lambda: handle))))
+        return SimpleNamespace(add_done_callback=calls.append)
+
+    def test_a_goal_that_succeeds(self, driver):
+        target, handle = PoseStamped(), Handle()
+        driver.go(target)
+        (pose, answer), = self.sent
+        assert pose is target
+        answer(handle)
+        handle.end(GoalStatus.STATUS_SUCCEEDED)
+        assert not self.failures
+
+    @pytest.mark.parametrize('status', [GoalStatus.STATUS_ABORTED, GoalStatus.STATUS_CANCELED])
+    def test_a_goal_that_others_end(self, driver, status):
+        handle = Handle()
+        driver.go(PoseStamped())
+        self.sent[0][1](handle)
+        handle.end(status)
+        assert self.failures == [f'navigate_to_pose ended with status {status}']
+
+    def test_stopping_cancels_and_is_no_failure(self, driver):
+        handle = Handle()
+        driver.go(PoseStamped())
+        self.sent[0][1](handle)
+        driver.stop(None)
+        handle.end(GoalStatus.STATUS_CANCELED)
+        assert handle.canceled and not self.failures
+
+    def test_stopping_before_the_goal_is_accepted(self, driver):
+        handle = Handle()
+        driver.go(PoseStamped())
+        driver.stop(None)
+        self.sent[0][1](handle)
+        assert handle.canceled and not self.failures
+
+    def test_a_new_goal_takes_the_place_of_the_old_one(self, driver):
+        old, new = Handle(), Handle()
+        driver.go(PoseStamped())
+        self.sent[0][1](old)
+        driver.go(PoseStamped())
+        self.sent[1][1](new)
+        old.end(GoalStatus.STATUS_CANCELED)
+        assert old.canceled and not new.canceled and not self.failures
+
+    def test_refused_and_not_there(self, driver):
+        driver.go(PoseStamped())
+        self.sent[0][1](Handle(accepted=False))
+        self.is_ready = False
+        driver.go(PoseStamped())
+        assert self.failures == ['navigate_to_pose rejected the goal',
+                                 'navigate_to_pose is not available']
