@@ -7,6 +7,9 @@ import math
 from gk_planner.config import setting, Settings
 from gk_planner.results import Point
 
+_SHARP = 1.0     # [rad] the robot turns on the spot from here on
+_REACHED = 1e-3  # [m]
+
 
 @dataclass(frozen=True, kw_only=True)
 class RobotConfig(Settings):
@@ -49,29 +52,43 @@ class PathFollower:
     def step(self, seconds: float) -> None:
         """Let time pass."""
         config = self.config
-        budget = config.speed * seconds
-        while len(self._path) > 1 and math.dist(self._path[0], (self.x, self.y)) <= budget:
-            self._path.pop(0)
         if not self._path:
             self.speed = max(0.0, self.speed - config.acceleration * seconds)
             self.turn_rate = 0.0
             return
-        target = self._path[0]
-        distance = math.dist(target, (self.x, self.y))
-        heading = math.atan2(target[1] - self.y, target[0] - self.x)
-        error = math.remainder(heading - self.yaw, math.tau) if distance > 1e-9 else 0.0
+        error = self._heading_error()
         turn = max(-config.turn_rate * seconds, min(config.turn_rate * seconds, error))
         self.yaw = math.remainder(self.yaw + turn, math.tau)
         self.turn_rate = turn / seconds
-        wanted = config.speed * max(0.0, math.cos(error)) if abs(error) < 1.0 else 0.0
+        wanted = config.speed * math.cos(error) if abs(error) < _SHARP else 0.0
         if len(self._path) == 1:
+            distance = math.dist(self._path[0], (self.x, self.y))
             wanted = min(wanted, math.sqrt(2 * config.acceleration * distance))
         change = config.acceleration * seconds
         self.speed = max(self.speed - change, min(self.speed + change, wanted))
-        advance = min(self.speed * seconds, distance)
-        if distance > 0:
-            # Along the way and not along the heading: the robot stays on its path.
-            self.x += advance * (target[0] - self.x) / distance
-            self.y += advance * (target[1] - self.y) / distance
-        if len(self._path) == 1 and math.dist(target, (self.x, self.y)) < 1e-3:
-            self._path, self.speed = [], 0.0
+        self._advance(self.speed * seconds)
+
+    def _advance(self, metres: float) -> None:
+        """Move along the path, through every point of it, as far as no sharp turn comes."""
+        while self._path:
+            target = self._path[0]
+            distance = math.dist(target, (self.x, self.y))
+            if distance > metres + _REACHED:
+                # Along the way and not along the heading: the robot stays on its path.
+                self.x += metres * (target[0] - self.x) / distance
+                self.y += metres * (target[1] - self.y) / distance
+                return
+            metres = max(0.0, metres - distance)
+            self.x, self.y = self._path.pop(0)
+            if abs(self._heading_error()) >= _SHARP:
+                metres = 0.0
+        self.speed = 0.0
+
+    def _heading_error(self) -> float:
+        """Angle from the heading of the robot to the next point, 0 if it is there."""
+        if not self._path:
+            return 0.0
+        away = (self._path[0][0] - self.x, self._path[0][1] - self.y)
+        if math.hypot(*away) < _REACHED:
+            return 0.0
+        return math.remainder(math.atan2(away[1], away[0]) - self.yaw, math.tau)

@@ -425,9 +425,9 @@ class TaskRunner:
         self._publish_path(execution, option.path)
 
     def _publish_path(self, execution: Execution, first: Sequence[Point]) -> None:
-        """Publish the way ahead; where the robot has to stay the path ends."""
+        """Publish the way ahead; where the robot has to stay, or to be exactly, it ends."""
         path = list(first)
-        if self._monitor.config.dwell_time == 0:
+        if self._monitor.config.dwell_time == 0 and execution.task.trigger == 'action':
             for option in execution.remaining[1:]:
                 path += option.path[1:]
         self._listener.path_changed(path)

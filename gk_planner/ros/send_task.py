@@ -1,6 +1,7 @@
 """Send a task file to a running planner and follow it to the end."""
 
 import argparse
+import signal
 import sys
 import time
 from typing import Any
@@ -8,11 +9,12 @@ from typing import Any
 import rclpy
 from rclpy.action import ActionClient
 from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import remove_ros_args
 from std_msgs.msg import Header
 
 from gk_planner.boolean_task import Task
-from gk_planner.errors import GkPlannerError
+from gk_planner.errors import GkPlannerError, InfeasibleError, InputError
 from gk_planner.ros import conversions
 from gk_planner_interfaces.action import ExecuteTask
 from gk_planner_interfaces.msg import TaskStatus
@@ -27,7 +29,7 @@ def progress_line(status: TaskStatus) -> str:
     """Return one line that says how far a task is."""
     goals = ' '.join(f'[{_MARKS[state]}] {goal}' for goal, state in
                      zip(status.goals, status.goal_states, strict=True))
-    ahead = f'{status.cost_to_go:.1f} m to go' if status.current_goal else ''
+    ahead = f'{status.cost_to_go:.1f} m to go' if status.current_goal else status.message
     return f'{status.task_id} {_STATES[status.state]}: {goals}  {ahead}'.rstrip()
 
 
@@ -47,18 +49,33 @@ def send(node: Node, task: Task, server: str, *, timeout: float = 10.0,
     goal = ExecuteTask.Goal(task=conversions.task_to_spec(task, Header()))
     sent = client.send_goal_async(
         goal, feedback_callback=lambda message: say(progress_line(message.feedback.status)))
-    rclpy.spin_until_future_complete(node, sent)
+    _spin_until(node, client, sent)
     handle = sent.result()
     if not handle.accepted:
         raise GkPlannerError('the planner refused the task')
     ended = handle.get_result_async()
     try:
-        rclpy.spin_until_future_complete(node, ended)
+        _spin_until(node, client, ended)
     except KeyboardInterrupt:
         say('canceling')
         handle.cancel_goal_async()
-        rclpy.spin_until_future_complete(node, ended, timeout_sec=timeout)
+        _spin_until(node, client, ended)
     return ended.result().result
+
+
+def _spin_until(node: Node, client: ActionClient, future: Any) -> None:
+    while not future.done():
+        # Short, because Ctrl-C counts only between two of these.
+        rclpy.spin_once(node, timeout_sec=0.1)
+        if not future.done() and not client.server_is_ready():
+            raise GkPlannerError('the planner is gone')
+
+
+def _exit_status(code: int) -> int:
+    if code == TaskStatus.ERROR_INFEASIBLE:
+        return InfeasibleError.exit_status
+    is_input = TaskStatus.ERROR_INPUT <= code < TaskStatus.ERROR_INFEASIBLE
+    return InputError.exit_status if is_input else 1
 
 
 def main() -> int:
@@ -70,16 +87,21 @@ def main() -> int:
                         help='how long to wait for the planner')
     options = parser.parse_args(remove_ros_args(sys.argv)[1:])
     began = time.monotonic()
+    last = ''
 
     def say(text: str) -> None:
+        nonlocal last
+        stamp = f'{time.monotonic() - began:6.1f} s  '
         if sys.stdout.isatty():
-            print(f'\r\x1b[K{time.monotonic() - began:6.1f} s  {text}', end='', flush=True)
-        else:
-            print(f'{time.monotonic() - began:6.1f} s  {text}', flush=True)
+            print(f'\r\x1b[K{stamp}{text}', end='', flush=True)
+        elif text.partition('  ')[0] != last:  # in a file the metres alone are no news
+            print(stamp + text, flush=True)
+        last = text.partition('  ')[0]
 
     try:
         task = Task.from_file(options.task)
-        rclpy.init(args=sys.argv)
+        # rclpy's own handler would end the context on Ctrl-C, and then nothing can be canceled.
+        rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
         try:
             result = send(Node('send_task'), task, options.node, timeout=options.timeout, say=say)
         finally:
@@ -87,10 +109,12 @@ def main() -> int:
     except GkPlannerError as error:
         print(f'error: {error.message}', file=sys.stderr)
         return error.exit_status
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     if sys.stdout.isatty():
         print()
     if not result.success:
         print(f'error: {result.message} (code {result.error_code})', file=sys.stderr)
-        return 3 if result.error_code == TaskStatus.ERROR_INFEASIBLE else 1
+        return _exit_status(result.error_code)
     print(f'{result.task_id} succeeded, {result.cost:.2f} m')
     return 0
