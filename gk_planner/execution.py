@@ -197,6 +197,7 @@ class Execution:
         if self.failure_policy == 'abort':
             self.failed_goals.add(goal)
             return self._end(TaskState.FAILED, self.reason, error=error)
+        self._abandon_plan()
         if self.failure_policy == 'skip' and not self.bits[goal]:
             return self.skip([goal])
         self.failed_sites.add(current.site)
@@ -248,9 +249,8 @@ class Execution:
             return self._end(TaskState.SUCCEEDED)
         self._position += 1
         if self.plan is None or self._position >= len(self.plan.options):
-            self.plan = None
             self.reason = 'the plan ended before the formula held'
-            self._go_on_as(TaskState.PLANNING)
+            self._abandon_plan()
             return Next.REPLAN
         return Next.DRIVE
 
@@ -259,6 +259,10 @@ class Execution:
         self.state, self.error = state, error
         self.message = message or (error.message if error is not None else '')
         return Next.FINISH
+
+    def _abandon_plan(self) -> None:
+        self.plan = None
+        self._go_on_as(TaskState.PLANNING)
 
     def _go_on_as(self, state: TaskState) -> None:
         """Change the state, unless that is for later because the task is paused."""
@@ -272,7 +276,8 @@ class Execution:
     def _goal_state(self, goal: int, current: PlannedOption | None) -> GoalState:
         if goal in self.failed_goals:
             return GoalState.FAILED
-        if current is not None and self.task.goal_names[goal] == current.goal:
+        if goal not in self.skipped and current is not None and (
+                self.task.goal_names[goal] == current.goal):
             return GoalState.CURRENT
         if self.bits[goal]:
             return GoalState.DONE

@@ -52,6 +52,7 @@ class PathFollower:
     def step(self, seconds: float) -> None:
         """Let time pass."""
         config = self.config
+        self._advance(0.0)
         if not self._path:
             self.speed = max(0.0, self.speed - config.acceleration * seconds)
             self.turn_rate = 0.0
@@ -82,7 +83,8 @@ class PathFollower:
             self.x, self.y = self._path.pop(0)
             if abs(self._heading_error()) >= _SHARP:
                 metres = 0.0
-        self.speed = 0.0
+            if not self._path:
+                self.speed = 0.0
 
     def _heading_error(self) -> float:
         """Angle from the heading of the robot to the next point, 0 if it is there."""

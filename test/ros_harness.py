@@ -91,6 +91,9 @@ class Process:
     def interrupt(self):
         self._process.send_signal(signal.SIGINT)
 
+    def terminate(self):
+        self._process.terminate()
+
     def stop(self):
         """End it as Ctrl-C does; it must end well."""
         if self.status is None:

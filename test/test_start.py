@@ -1,0 +1,72 @@
+"""How a node starts: a missing package or a wrong parameter is one line, no traceback."""
+
+import subprocess
+import sys
+
+import pytest
+from ros_harness import environment, REPO, ros
+
+NODES = ('planner_node', 'sim_node', 'send_task')
+# Hides a package from the process that imports it.
+HIDE = '''
+import sys
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition('.')[0] == {name!r}:
+            raise ModuleNotFoundError(f'No module named {{name!r}}', name=name)
+sys.meta_path.insert(0, Hidden())
+'''
+
+
+def run(*arguments, hidden='', tmp_path=None):
+    env = environment()
+    if hidden:
+        (tmp_path / 'sitecustomize.py').write_text(HIDE.format(name=hidden))
+        env['PYTHONPATH'] = str(tmp_path)
+    return subprocess.run([sys.executable, '-m', 'gk_planner.ros.start', *arguments], cwd=REPO,
+                          env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize('node', NODES)
+def test_interfaces_that_are_not_built(node, tmp_path):
+    ended = run(node, hidden='gk_planner_interfaces', tmp_path=tmp_path)
+    assert ended.returncode == 1 and ended.stdout == ''
+    line, = ended.stderr.splitlines()
+    assert line.startswith('error: the package gk_planner_interfaces is not built')
+    assert 'colcon build --base-paths src src/gk_planner/gk_planner_interfaces' in line
+
+
+@pytest.mark.parametrize('package', ['rclpy', 'nav_msgs'])
+def test_no_ros_environment(package, tmp_path):
+    ended = run('planner_node', hidden=package, tmp_path=tmp_path)
+    line, = ended.stderr.splitlines()
+    assert ended.returncode == 1 and f"'{package}' is missing; source a ROS 2" in line
+
+
+def test_no_such_node():
+    ended = run('other_node')
+    assert ended.returncode == 1 and ended.stderr.startswith('usage: ')
+
+
+@pytest.mark.parametrize(('parameter', 'words'), [
+    ('connectivity:=5', 'connectivity: must be one of (4, 8), got 5'),
+    ('robot_radius:=-1.0', 'robot_radius: '),
+    ('robot_radius:=1', 'robot_radius: expected a float such as 0.0'),
+    ('robot_radius:=wide', 'robot_radius: expected a float such as 0.0'),
+    ('pose_source:=gps', "pose_source: must be one of ('odom', 'pose', 'tf'), got 'gps'"),
+    ('failure_policy:=hope', 'failure_policy: must be one of'),
+    ('status_period:=0.0', 'status_period: '),
+])
+def test_a_wrong_parameter_is_named(parameter, words):
+    ended = run('planner_node', '--ros-args', '-p', parameter)
+    line, = ended.stderr.splitlines()
+    assert ended.returncode == 2 and line.startswith('error: ') and words in line, line
+
+
+def test_sigterm_ends_it_well(tmp_path):
+    with ros(tmp_path) as bench:
+        process = bench.start('planner_node')
+        bench.wait_until(lambda: 'active' in process.log)
+        process.terminate()
+        bench.wait_until(lambda: process.status is not None)
+        assert process.status == 0
