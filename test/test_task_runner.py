@@ -374,3 +374,214 @@ def test_other_settings_plan_anew(bench):
     bench.runner.set_config(Config(option_cost=2.0))
     bench.work()
     assert execution.plan.cost == 12.0
+
+
+class TestWhilePlanning:
+    """The world does not wait: what happens between a request and its plan counts."""
+
+    def test_the_first_plan_of_a_task_is_said(self, bench):
+        bench.task()
+        assert bench.said == [(TaskState.PLANNING, '')] and bench.runner.shown.task_id == 'task-1'
+        bench.work()
+        assert bench.said[-1] == (TaskState.EXECUTING, '')
+
+    def test_after_a_failed_request_all_is_as_before(self, bench):
+        bench.task({**TASK, 'formula': 'a & !a'})
+        bench.work()
+        assert bench.said == [(TaskState.PLANNING, ''), None] and bench.execution is None
+
+    def test_a_running_task_is_spoken_of_and_not_the_next_one(self, bench):
+        execution = running(bench)
+        said = len(bench.said)
+        bench.task()
+        assert len(bench.said) == said and bench.runner.shown is execution
+
+    def test_cancel_ends_the_planning_of_a_first_task(self, bench):
+        bench.task()
+        assert bench.runner.cancel() and bench.runner.shown is None
+        assert bench.said[-1] is None
+        bench.work()
+        assert not bench.runner.cancel()
+
+    def test_one_task_can_be_canceled_alone(self, bench):
+        execution = running(bench)
+        replies = bench.task()
+        assert not bench.runner.cancel('task-9')
+        assert bench.runner.cancel('task-1')
+        assert execution.state is TaskState.CANCELED
+        bench.work()
+        assert replies[0][2] == 'task-2' and bench.execution.state is TaskState.EXECUTING
+
+    def test_an_arrival_is_not_undone_by_an_older_plan(self, bench):
+        execution = running(bench)
+        bench.runner.set_config(Config(option_cost=1.0))
+        bench.work(1)
+        assert len(bench.jobs) == 1, 'the plan is under way'
+        bench.runner.pose(1.0, (3.5, 0.5))
+        assert execution.bits == [True, False]
+        bench.work()
+        assert [option.site for option in execution.remaining] == ['b']
+        bench.runner.pose(2.0, (3.5, 0.5))
+        assert execution.bits == [True, False]
+
+    def reground(self, bench, **places):
+        replies = []
+        bench.runner.reground('', [{'name': name, 'features': [name], 'position': list(place)}
+                                   for name, place in places.items()], [],
+                              lambda *reply: replies.append(reply))
+        return replies
+
+    def test_regrounds_are_served_one_after_another(self, bench):
+        execution = running(bench)
+        first, second = self.reground(bench, b=(5.5, 2.5)), self.reground(bench, a=(1.5, 2.5))
+        bench.work()
+        assert first[0][1] is None and second[0][1] is None
+        assert [option.position for option in execution.remaining] == [(1.5, 2.5), (5.5, 2.5)]
+
+    def test_a_bad_reground_does_not_stop_the_next(self, bench):
+        running(bench)
+        first = self.reground(bench, z=(5.5, 2.5))
+        second = self.reground(bench, b=(5.5, 2.5))
+        bench.work()
+        assert isinstance(first[0][1], RegroundError) and second[0][1] is None
+
+    def test_a_report_meanwhile_counts_in_a_reground(self, bench):
+        execution = running(bench)
+        replies = self.reground(bench, b=(5.5, 2.5))
+        bench.runner.complete_goal('', 'a', True)
+        bench.work()
+        assert replies[0][1] is None and execution.bits == [True, False]
+        assert [option.position for option in execution.remaining] == [(5.5, 2.5)]
+
+    def test_a_map_meanwhile_does_not_lose_a_reground(self, bench):
+        execution = running(bench)
+        bench.data[0, 1] = 100
+        bench.runner.set_map(OccupancyMap(bench.data.copy(), 1.0))
+        replies = self.reground(bench, b=(5.5, 2.5))
+        bench.work()
+        assert replies[0][1] is None
+        assert execution.remaining[-1].position == (5.5, 2.5)
+        assert all(point != (1.5, 0.5) for point in bench.paths[-1])
+
+    def test_a_reground_survives_a_pause(self, bench):
+        execution = running(bench)
+        replies = self.reground(bench, b=(5.5, 2.5))
+        bench.runner.pause()
+        paths = len(bench.paths)
+        bench.work()
+        assert replies[0][1] is None and execution.state is TaskState.PAUSED
+        assert len(bench.paths) == paths, 'who follows the path stands still'
+
+    def test_a_reground_of_a_task_that_ends(self, bench):
+        running(bench)
+        canceled = self.reground(bench, b=(5.5, 2.5))
+        bench.runner.cancel()
+        bench.work()
+        assert isinstance(canceled[0][1], CanceledError)
+        running(bench)
+        bench.task()
+        replaced = self.reground(bench, b=(5.5, 2.5))
+        bench.work()
+        assert isinstance(replaced[0][1], PreemptedError)
+
+    def test_only_the_newest_map_is_built(self, bench):
+        taken = []
+        for number in range(3):
+            bench.data[2, 2 + number] = 100
+            bench.runner.set_map(OccupancyMap(bench.data.copy(), 1.0),
+                                 lambda error, number=number: taken.append((number, error)))
+        bench.work()
+        assert taken == [(2, None)]
+
+    def test_a_refused_map_is_refused_again(self):
+        bench = Bench(config=Config(annotations_file='/nowhere.yaml'))
+        taken = []
+        for _ in range(2):
+            bench.runner.set_map(OccupancyMap(bench.data, 1.0), taken.append)
+            bench.work()
+        assert [type(error).__name__ for error in taken] == ['AnnotationsError'] * 2
+        assert not bench.runner.is_ready
+
+
+def test_pausing_withdraws_the_path_and_not_the_plan(bench):
+    running(bench)
+    bench.runner.pause()
+    assert bench.paths[-1] == [] and bench.plans[-1] == ['a', 'b']
+
+
+def test_a_detour_is_a_new_plan_with_its_reason(bench):
+    execution = running(bench)
+    bench.data[:2, 2] = 100
+    bench.map()
+    assert (execution.replans, execution.replan_reason) == (1, 'the map changed')
+
+
+class TestContact:
+    SITES = TASK['sites']
+
+    @pytest.fixture
+    def run(self):
+        def run(**fields):
+            bench = Bench(monitor_config=MonitorConfig(stall_timeout=10.0, path_tolerance=1.2))
+            bench.map()
+            bench.runner.pose(0.0, (0.5, 0.5))
+            return bench, running(bench, {'sites': self.SITES, 'trigger': 'contact', **fields})
+        return run
+
+    def test_being_near_is_not_touching(self, run):
+        bench, execution = run()
+        bench.runner.pose(1.0, (2.9, 0.5))
+        assert execution.bits == [False, False]
+        bench.runner.pose(2.0, (3.1, 0.5))
+        assert execution.bits == [True, False]
+
+    def test_the_path_ends_where_the_next_touch_is(self, run):
+        bench, _ = run()
+        assert bench.paths[-1][-1] == (3.5, 0.5)
+        bench.runner.pose(1.0, (3.5, 0.5))
+        assert bench.paths[-1][-1] == (8.5, 0.5)
+
+    def test_a_moved_site_is_touched_where_it_is(self, run):
+        bench, execution = run()
+        bench.runner.reground('', [{**self.SITES[0], 'position': [1.5, 2.5]}], [],
+                              lambda *_: None)
+        bench.work()
+        bench.runner.pose(1.0, (1.5, 2.5))
+        assert execution.bits == [True, False]
+
+    def test_a_done_site_is_free_floor(self, run):
+        bench, execution = run()
+        for time, x in enumerate((3.5, 2.5, 3.5, 4.5), 1):
+            bench.runner.pose(float(time), (x, 0.5))
+        assert execution.bits == [True, False]
+
+    def test_what_a_constraint_forbids_does_not_flip(self, run):
+        bench, execution = run(constraints=['b before a'])
+        bench.runner.pose(1.0, (3.5, 0.5))
+        assert execution.bits == [False, False]
+
+    def test_two_touches_in_one_step_in_their_order(self, run):
+        bench, execution = run(constraints=['a before b'])
+        bench.runner.pose(1.0, (9.5, 0.5))
+        assert execution.bits == [True, True] and execution.state is TaskState.SUCCEEDED
+        assert len(bench.ends) == 1
+
+    def test_a_robot_carried_while_paused_touches_nothing_on_the_way(self, run):
+        bench, execution = run()
+        bench.runner.pause()
+        bench.runner.pose(1.0, (6.5, 0.5))
+        bench.runner.resume()
+        bench.work()
+        bench.runner.pose(2.0, (6.6, 0.5))
+        assert execution.bits == [False, False]
+
+    def test_a_stalled_robot_is_noticed(self, run):
+        bench, execution = run()
+        bench.runner.pose(1.0, (1.5, 0.5))
+        bench.runner.pose(20.0, (1.5, 0.5))
+        assert execution.failed_sites == {'a'}
+
+    def test_leaving_the_path_gives_new_waypoints(self, run):
+        bench, _ = run()
+        bench.runner.pose(1.0, (1.5, 2.5))
+        assert bench.paths[-1][0] == (1.5, 2.5)
