@@ -263,7 +263,6 @@ class TaskRunner:
             return False
         self._generation += 1
         self._monitor.stop()
-        self._contact = None
         # Plan and waypoints stay; whoever follows the path stops where it ends.
         self._listener.path_changed(())
         self._listener.drive(None)

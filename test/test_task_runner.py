@@ -566,6 +566,11 @@ class TestContact:
         assert execution.bits == [True, True] and execution.state is TaskState.SUCCEEDED
         assert len(bench.ends) == 1
 
+    def test_after_the_end_nothing_is_touched(self, run):
+        bench, execution = run(formula='a')
+        bench.runner.pose(1.0, (9.5, 0.5))
+        assert execution.bits == [True, False] and len(bench.ends) == 1
+
     def test_a_robot_carried_while_paused_touches_nothing_on_the_way(self, run):
         bench, execution = run()
         bench.runner.pause()
