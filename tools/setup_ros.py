@@ -129,7 +129,9 @@ def make_venv(venv: Path, sourced: bool, clear: bool) -> None:
     print('installing gk_planner' + ('' if sourced else ' and ROS 2 Jazzy from PyPI'), flush=True)
     subprocess.run([venv / 'bin/python', '-m', 'pip', 'install', '--quiet',
                     '--disable-pip-version-check', '--editable', f'{REPO}[test]',
-                    *([] if sourced else WHEELS)], check=True, env=environment(venv, sourced))
+                    *([] if sourced else WHEELS)], check=True,
+                   # The warning of an editable installation is for other people.
+                   env={**environment(venv, sourced), 'PYTHONWARNINGS': 'ignore'})
     if not sourced:
         repair_includes(venv)
 
