@@ -35,17 +35,15 @@ class Publisher:
 
     """
 
-    def __init__(self, node: Node, cost_to_go: Callable[[], float],
-                 said: Callable[[TaskStatus], None],
-                 ended: Callable[[Execution], None]) -> None:
+    def __init__(self, node: Node, cost_to_go: Callable[[], float]) -> None:
         self.map_frame = 'map'
         self.robot_yaw = 0.0
         self.robot_position: Point | None = None
         self.driver: Driver = NoDriver()
         self._node = node
         self._cost_to_go = cost_to_go
-        self._said = said
-        self._ended = ended
+        self._said: Callable[[TaskStatus], None] = lambda status: None
+        self._ended: Callable[[Execution], None] = lambda execution: None
         self._path: Sequence[Point] = ()
         self._plan_pub = node.create_publisher(PlanMsg, '~/plan', _LATCHED)
         self._status_pub = node.create_publisher(TaskStatus, '~/status', _LATCHED)
@@ -53,6 +51,11 @@ class Publisher:
         self._path_pub = node.create_publisher(Path, '~/path', _LATCHED)
         self._markers_pub = node.create_publisher(MarkerArray, '~/markers', _LATCHED)
         self._diagnostics_pub = node.create_publisher(DiagnosticArray, '/diagnostics', 1)
+
+    def tell(self, said: Callable[[TaskStatus], None],
+             ended: Callable[[Execution], None]) -> None:
+        """Name who else hears every status and every end of a task."""
+        self._said, self._ended = said, ended
 
     def header(self) -> Header:
         """Return a header in the map's frame at the present ROS time."""
