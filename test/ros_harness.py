@@ -6,11 +6,13 @@ started by it log into files. Nothing sleeps: :meth:`Ros.wait_until` spins until
 
 from collections import defaultdict
 from contextlib import contextmanager
+import fcntl
 import os
 from pathlib import Path
 import signal
 import subprocess
 import sys
+from tempfile import gettempdir
 import time
 
 import numpy as np
@@ -44,11 +46,26 @@ from gk_planner_interfaces.msg import Plan, TaskSpec, TaskStatus
 from gk_planner_interfaces.srv import CompleteGoal, Reground, SetTask
 
 REPO = Path(__file__).resolve().parent.parent
-DOMAIN = os.getpid() % 100 + 1
 LATCHED = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 TIMEOUT = 30.0
 ODOM_PERIOD = 0.02
 
+
+
+def _own_domain():
+    """Find a domain that no other test process on this machine has; kept by a lock."""
+    for offset in range(100):
+        number = (os.getpid() + offset) % 100 + 1
+        file = Path(gettempdir()) / f'gk_planner_test_domain_{number}'
+        try:
+            fcntl.flock(os.open(file, os.O_CREAT | os.O_RDWR), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            continue
+        return number
+    raise RuntimeError('100 test processes run on this machine')
+
+
+DOMAIN = _own_domain()
 # Participants tell of themselves every 3 s and now and then miss the first time; here are many.
 _PROFILE = """<?xml version="1.0" encoding="UTF-8"?>
 <profiles xmlns="http://www.eprosima.com">

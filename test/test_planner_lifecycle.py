@@ -27,12 +27,17 @@ def bench(tmp_path):
 
 def started(bench, data=FLOOR, *, namespace='', **parameters):
     """A planner with a map and a robot, ready for a task."""
+    world, planner, process = starting(bench, data, namespace=namespace, **parameters)
+    planner.wait_ready()
+    return world, planner, process
+
+
+def starting(bench, data=FLOOR, *, namespace='', **parameters):
     world = World(bench, namespace)
+    world.map(data)
     process = bench.start('planner_node', namespace=f'/{namespace}' if namespace else '',
                           parameters={**FAST, **parameters})
-    planner = Planner(bench, namespace)
-    planner.wait_ready(world.map(data))
-    return world, planner, process
+    return world, Planner(bench, namespace), process
 
 
 def refusals(planner):
@@ -175,8 +180,10 @@ class TestFailurePolicies:
     """Two planners in two namespaces at once, each with a world of its own."""
 
     def test_unreachable(self, bench):
-        skip_world, skipping, _ = started(bench, namespace='s', failure_policy='skip')
-        abort_world, aborting, _ = started(bench, namespace='t', failure_policy='abort')
+        skip_world, skipping, _ = starting(bench, namespace='s', failure_policy='skip')
+        abort_world, aborting, _ = starting(bench, namespace='t', failure_policy='abort')
+        skipping.wait_ready()
+        aborting.wait_ready()
         task = {**TASK, 'sites': [*TASK['sites'], {
             'name': 'c', 'features': ['c'], 'position': [1.5, 2.5]}]}
         goal = aborting.execute(TASK)
@@ -205,8 +212,10 @@ class TestFailurePolicies:
 
     def test_stalled(self, bench):
         stall = {'stall_timeout': 0.3}
-        planners = [started(bench, namespace=policy, failure_policy=policy, **stall)[1]
+        planners = [starting(bench, namespace=policy, failure_policy=policy, **stall)[1]
                     for policy in ('replan', 'skip', 'abort')]
+        for planner in planners:
+            planner.wait_ready()
         task = {'sites': [{'name': 'near', 'features': ['a'], 'position': [3.5, 0.5]},
                           {'name': 'far', 'features': ['a'], 'position': [8.5, 0.5]}]}
         goals = [planner.execute(task) for planner in planners]

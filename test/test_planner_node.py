@@ -138,6 +138,8 @@ class TestService:
         first = planner.run(TASK).task_id
         world.pose = (3.5, 0.5)
         planner.wait_bits(a=True, b=False)
+        world.pose = (5.5, 0.5)
+        planner.wait_pose(world.pose)
         planner.forget()
         second = planner.run(TASK).task_id
         assert second != first and planner.bits == {'a': False, 'b': False}

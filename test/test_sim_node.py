@@ -163,7 +163,7 @@ def test_time_runs_faster(bench, floor):
 
 @pytest.mark.parametrize(('parameters', 'words'), [
     ({}, 'map: name the map file to serve'), ({'map': '/nowhere.yaml'}, '/nowhere.yaml'),
-    ({'speed': -1.0}, 'speed'), ({'rate': 'fast'}, 'rate: expected a float'),
+    ({'rate': 'fast'}, 'rate: expected a float'),
 ])
 def test_what_it_cannot_serve(bench, parameters, words):
     process = bench.start('sim_node', parameters=parameters)

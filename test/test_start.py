@@ -36,11 +36,10 @@ def test_interfaces_that_are_not_built(node, tmp_path):
     assert 'colcon build --base-paths src src/gk_planner/gk_planner_interfaces' in line
 
 
-@pytest.mark.parametrize('package', ['rclpy', 'nav_msgs'])
-def test_no_ros_environment(package, tmp_path):
-    ended = run('planner_node', hidden=package, tmp_path=tmp_path)
+def test_no_ros_environment(tmp_path):
+    ended = run('planner_node', hidden='rclpy', tmp_path=tmp_path)
     line, = ended.stderr.splitlines()
-    assert ended.returncode == 1 and f"'{package}' is missing; source a ROS 2" in line
+    assert ended.returncode == 1 and "'rclpy' is missing; source a ROS 2" in line
 
 
 def test_no_such_node():
@@ -50,11 +49,8 @@ def test_no_such_node():
 
 @pytest.mark.parametrize(('parameter', 'words'), [
     ('connectivity:=5', 'connectivity: must be one of (4, 8), got 5'),
-    ('robot_radius:=-1.0', 'robot_radius: '),
     ('robot_radius:=1', 'robot_radius: expected a float such as 0.0'),
-    ('robot_radius:=wide', 'robot_radius: expected a float such as 0.0'),
     ('pose_source:=gps', "pose_source: must be one of ('odom', 'pose', 'tf'), got 'gps'"),
-    ('failure_policy:=hope', 'failure_policy: must be one of'),
     ('status_period:=0.0', 'status_period: '),
 ])
 def test_a_wrong_parameter_is_named(parameter, words):
