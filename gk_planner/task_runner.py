@@ -31,6 +31,7 @@ from gk_planner.results import Plan, PlannedOption, Point
 
 PlanReply = Callable[[Plan | None, GkPlannerError | None, str], None]
 RegroundReply = Callable[[Plan | None, GkPlannerError | None, bool], None]
+_Place = tuple[str, str, Point, float | None]  # goal, site, position, yaw
 
 
 class Listener(Protocol):
@@ -318,8 +319,9 @@ class TaskRunner:
                     error = PreemptedError('reground: another task has taken the place')
                 reply(None, error, False)
                 return
+            before = _places(execution, execution.remaining)
             execution.reground(sites)
-            changed = self._adopt(execution, plan, 'a site was regrounded')
+            changed = self._adopt(execution, plan, 'a site was regrounded', before)
             reply(plan, None, changed)
 
         self._plan_what_is_left(execution, task_to_plan, lambda: True, outcome)
@@ -341,14 +343,20 @@ class TaskRunner:
 
         self._planning.plan(task, self._position, is_wanted, checked)
 
-    def _adopt(self, execution: Execution, plan: Plan, reason: str) -> bool:
-        """Take a new plan for the running task; it is published only if it differs."""
-        before = _places(execution.remaining), execution.replans, execution.replan_reason
+    def _adopt(self, execution: Execution, plan: Plan, reason: str,
+               places: Sequence[_Place] | None = None) -> bool:
+        """Take a new plan for the running task; it is published only if it differs.
+
+        ``places`` are those of the options before, if the sites have changed since.
+        """
+        if places is None:
+            places = _places(execution, execution.remaining)
+        counted = execution.replans, execution.replan_reason
         to_go = self.cost_to_go
         following = execution.planned(plan, reason)
-        if following is Next.DRIVE and before[0] == _places(plan.options) and (
+        if following is Next.DRIVE and places == _places(execution, plan.options) and (
                 math.isclose(to_go, self.cost_to_go, abs_tol=1e-9)):
-            _, execution.replans, execution.replan_reason = before
+            execution.replans, execution.replan_reason = counted
             self._watch(execution)
             self._listener.status_changed(execution)
             return False
@@ -452,8 +460,10 @@ class TaskRunner:
                 self._publish_path(execution, path)
 
 
-def _places(options: Sequence[PlannedOption]) -> list[tuple[str, str, Point]]:
-    return [(option.goal, option.site, option.position) for option in options]
+def _places(execution: Execution, options: Sequence[PlannedOption]) -> list[_Place]:
+    yaw = {site.name: site.yaw for site in execution.task.sites}
+    return [(option.goal, option.site, option.position, yaw.get(option.site))
+            for option in options]
 
 
 def _odd_report(execution: Execution, goal: int, done: bool) -> list[str]:

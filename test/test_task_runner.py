@@ -516,6 +516,17 @@ def test_a_detour_is_a_new_plan_with_its_reason(bench):
     assert (execution.replans, execution.replan_reason) == (1, 'the map changed')
 
 
+def test_an_object_that_only_turned_is_a_new_plan(bench):
+    running(bench)
+    replies = []
+    turned = {**TASK['sites'][0], 'yaw': 1.5}
+    for _ in range(2):
+        bench.runner.reground('', [turned], [], lambda *reply: replies.append(reply))
+        bench.work()
+    assert [changed for _, _, changed in replies] == [True, False]
+    assert bench.drives == ['a', 'a'], 'sent again with the new heading'
+
+
 class TestContact:
     SITES = TASK['sites']
 
