@@ -281,8 +281,9 @@ class Planner:
 
     @property
     def path(self):
-        return [(place.pose.position.x, place.pose.position.y)
-                for place in self.last['path'].poses]
+        path = self.last['path']
+        return [] if path is None else [(place.pose.position.x, place.pose.position.y)
+                                        for place in path.poses]
 
     def wait_state(self, state, task_id=''):
         """Wait for a state of the task; returns the status."""

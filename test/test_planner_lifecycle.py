@@ -153,12 +153,12 @@ class TestFirstRequests:
         bench.wait_until(lambda: planner.diagnostics.get('active') == 'True')
         answer = planner.set_task(TASK)
         assert answer.error_code == S.ERROR_NO_MAP and 'map' in answer.message
-        assert planner.last['diagnostics'].message == 'waiting for the map'
+        bench.wait_until(lambda: planner.last['diagnostics'].message == 'waiting for the map')
         planner.wait_map(world.map(FLOOR))
         answer = planner.set_task(TASK)
         assert answer.error_code == S.ERROR_NO_POSE and 'position' in answer.message
-        assert planner.last['diagnostics'].message == 'waiting for the pose'
-        assert planner.status.state == S.IDLE and planner.status.task_id == ''
+        bench.wait_until(lambda: planner.last['diagnostics'].message == 'waiting for the pose')
+        bench.wait_until(lambda: planner.status.state == S.IDLE and planner.status.task_id == '')
         world.says_pose = True
         planner.wait_ready()
         planner.run(TASK)

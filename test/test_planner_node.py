@@ -84,11 +84,13 @@ class TestService:
         assert [(option.goal, option.site) for option in plan.options] == [('a', 'a'), ('b', 'b')]
         assert plan.cost == 8.0 and plan.optimal and plan.bound == 8.0
         assert [list(option.bits) for option in plan.options] == [[True, False], [True, True]]
-        bench.wait_until(lambda: planner.last['markers'] and planner.last['waypoints'])
+        # Each topic comes in its own time.
+        bench.wait_until(lambda: all(planner.last[topic] for topic in (
+            'plan', 'status', 'path', 'waypoints', 'markers')))
         assert planner.last['plan'].options == plan.options
         assert [place.pose for place in planner.last['waypoints'].poses] == [
             option.pose for option in plan.options]
-        assert planner.path == [(x + 0.5, 0.5) for x in range(9)]
+        bench.wait_until(lambda: planner.path == [(x + 0.5, 0.5) for x in range(9)])
         assert planner.status.current_goal == planner.status.current_site == 'a'
         assert planner.goal_states == {'a': S.GOAL_CURRENT, 'b': S.GOAL_PENDING}
 
@@ -169,12 +171,12 @@ class TestService:
         assert late.said('plan')[0].task_id == late.said('status')[0].task_id == task_id
         assert len(late.said('plan')) == 1 and len(late.path) == 9
 
-    def test_a_robot_in_a_blocked_cell_leaves_through_a_free_one(self, planner, world):
+    def test_a_robot_in_a_blocked_cell_leaves_through_a_free_one(self, bench, planner, world):
         data = FLOOR.copy()
         data[0, 0] = 100
         planner.wait_map(world.map(data))
         assert planner.run(TASK).plan.cost == 7.0
-        assert planner.path[0] == (1.5, 0.5)
+        bench.wait_until(lambda: planner.path and planner.path[0] == (1.5, 0.5))
 
 
 class TestAction:
@@ -258,7 +260,7 @@ class TestCancelAndPause:
         assert planner.trigger('pause').success
         planner.wait_state(S.PAUSED)
         bench.wait_until(lambda: not planner.path, 'whoever follows the path stops')
-        assert len(planner.last['plan'].options) == 1
+        bench.wait_until(lambda: len(planner.last['plan'].options) == 1)
         world.pose = (8.5, 0.5)
         planner.wait_pose(world.pose)
         planner.forget()
@@ -432,7 +434,8 @@ class TestMapChange:
         status = bench.wait_until(lambda: planner.status.replans == 1 and planner.status)
         assert status.replan_reason == 'the map changed' and status.state == S.EXECUTING
         assert planner.bits == {'a': True, 'b': False}
-        assert planner.last['plan'].cost == pytest.approx(3 + 3 * math.sqrt(2))
+        bench.wait_until(
+            lambda: planner.last['plan'].cost == pytest.approx(3 + 3 * math.sqrt(2)))
 
     def test_the_same_map_again_changes_nothing(self, bench, planner, world):
         planner.run(TASK)
@@ -672,7 +675,7 @@ class TestDiagnostics:
         bench.wait_until(lambda: planner.diagnostics['state'] == 'EXECUTING')
         status = planner.last['diagnostics']
         assert status.level == DiagnosticStatus.OK and status.message == 'executing'
-        assert planner.diagnostics['task_id'] == planner.status.task_id
+        bench.wait_until(lambda: planner.diagnostics['task_id'] == planner.status.task_id)
         world.map(wall(6))
         bench.wait_until(lambda: planner.last['diagnostics'].level == DiagnosticStatus.ERROR)
         assert "'b'" in planner.last['diagnostics'].message
