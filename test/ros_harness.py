@@ -78,7 +78,8 @@ _PROFILE = """<?xml version="1.0" encoding="UTF-8"?>
 
 def environment(**extra):
     """Environment of a node: a domain of this test process, this machine only."""
-    return {**os.environ, 'ROS_DOMAIN_ID': str(DOMAIN), 'PYTHONUNBUFFERED': '1', **extra}
+    return {**os.environ, 'ROS_DOMAIN_ID': str(DOMAIN), 'PYTHONUNBUFFERED': '1',
+            'PYTHONFAULTHANDLER': '1', **extra}
 
 
 class Process:
@@ -118,9 +119,10 @@ class Process:
         try:
             status = self._process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            # With the fault handler this says where every thread was.
+            self._process.send_signal(signal.SIGABRT)
             self._process.wait()
-            status = 'killed, SIGINT did not end it'
+            status = 'aborted, SIGINT did not end it'
         print(f'--- {self._file.name}\n{self.log}')
         assert 'Traceback' not in self.log and 'internal error' not in self.log, self.log
         assert status == 0, f'{self._file.name}: exit status {status}\n{self.log}'

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 import signal
+import socket
 import sys
 import threading
 import time
@@ -24,10 +25,13 @@ def run_node(make_node: Callable[[], Any]) -> int:
     exit status: 2 if that was not possible.
     """
     # rclpy's own handlers make the context invalid at once, and then nobody can be told that the
-    # task has ended. Python's run in this thread as long as it waits in Python and not in rcl.
-    stop = threading.Event()
+    # task has ended. Python's run in this thread alone, which a signal that another thread takes
+    # does not wake; a byte in a socket does.
+    signals, wakeup = socket.socketpair()
+    wakeup.setblocking(False)
+    signal.set_wakeup_fd(wakeup.fileno())
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: None)
     rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
     node = make_node()
     executor = MultiThreadedExecutor(num_threads=_THREADS)
@@ -45,14 +49,13 @@ def run_node(make_node: Callable[[], Any]) -> int:
 
     spinner = threading.Thread(target=spin, name='spin')
     spinner.start()
-    status = 0
+    can_run = True
     if getattr(node.config, 'autostart', False):
-        if node.trigger_configure() == TransitionCallbackReturn.SUCCESS:
+        can_run = node.trigger_configure() == TransitionCallbackReturn.SUCCESS
+        if can_run:
             node.trigger_activate()
-        else:
-            status = 2
-            stop.set()
-    stop.wait()
+    if can_run:
+        signals.recv(1)
     node.stop()
     # The executor sends what the last callbacks returned, and nothing tells when it has.
     time.sleep(_LAST_WORDS)
@@ -61,4 +64,4 @@ def run_node(make_node: Callable[[], Any]) -> int:
     executor.shutdown()
     node.destroy_node()
     rclpy.try_shutdown()
-    return status
+    return 0 if can_run else 2
