@@ -103,8 +103,20 @@ class StalledError(GkPlannerError):
     """The robot did not get any nearer to its goal in time."""
 
 
+class DriveError(GkPlannerError):
+    """What drives the robot is missing, refused the goal or gave up."""
+
+
+class TimeoutError(GkPlannerError):
+    """Another node did not answer in time."""
+
+
 class CanceledError(GkPlannerError):
-    """Planning was stopped from outside before it ended."""
+    """A task or its planning was stopped from outside before it ended."""
+
+
+class ShutdownError(CanceledError):
+    """It was stopped because the node is cleaned up or shut down."""
 
 
 class NotConvergedError(GkPlannerError):

@@ -67,8 +67,8 @@ class Execution:
         What is really done.
     skipped : set of int
         Goals given up; planning takes them as done.
-    failed_sites : set of str
-        Sites that an option failed to reach; left out until they are regrounded.
+    failed_sites : dict of str to str
+        Sites that an option failed to reach, and why; left out until they are regrounded.
     error : GkPlannerError or None
         Why the task ended before its formula held, or cannot go on.
     reason : str
@@ -84,7 +84,7 @@ class Execution:
     state: TaskState = TaskState.PLANNING
     bits: list[bool] = field(init=False)
     skipped: set[int] = field(default_factory=set)
-    failed_sites: set[str] = field(default_factory=set)
+    failed_sites: dict[str, str] = field(default_factory=dict)
     failed_goals: set[int] = field(default_factory=set)
     plan: Plan | None = None
     replans: int = 0
@@ -200,7 +200,7 @@ class Execution:
         self._abandon_plan()
         if self.failure_policy == 'skip' and not self.bits[goal]:
             return self.skip([goal])
-        self.failed_sites.add(current.site)
+        self.failed_sites[current.site] = error.message
         return Next.REPLAN
 
     def skip(self, goals: Iterable[int]) -> Next:
@@ -217,7 +217,7 @@ class Execution:
         """Replace the sites; those that changed are tried again."""
         old = {site.name: site for site in self.task.sites}
         self.task = self.task.replace(sites=sites)
-        self.failed_sites = {site.name for site in self.task.sites
+        self.failed_sites = {site.name: self.failed_sites[site.name] for site in self.task.sites
                              if site.name in self.failed_sites and old.get(site.name) == site}
 
     def pause(self) -> bool:

@@ -239,10 +239,10 @@ class TaskRunner:
             self._monitor.stop()
             self._after(execution, execution.option_failed(error))
 
-    def cancel(self, task_id: str = '') -> bool:
+    def cancel(self, task_id: str = '', error: CanceledError | None = None) -> bool:
         """End the running task and all planning, or only the task that is named.
 
-        Returns whether there was anything to end.
+        ``error`` says why. Returns whether there was anything to end.
         """
         execution = self.execution
         is_running = execution is not None and not execution.has_ended and (
@@ -253,7 +253,7 @@ class TaskRunner:
             self._candidates.clear()
         if is_running and execution is not None:
             self._generation += 1
-            self._after(execution, execution.cancel())
+            self._after(execution, execution.cancel(error))
         elif was_planning:
             self._listener.status_changed(self.shown)
         return is_running or was_planning
@@ -371,7 +371,8 @@ class TaskRunner:
         if execution.failure_policy == 'skip':
             following = execution.skip(goals)
         if following is Next.NOTHING:
-            given_up = ', '.join(sorted(execution.failed_sites))
+            given_up = ', '.join(f"'{site}' ({reason})" for site, reason in
+                                 sorted(execution.failed_sites.items()))
             following = execution.infeasible(InfeasibleError(
                 error.message + (f'; given up: {given_up}' if given_up else ''),
                 error.conflicts), goals)

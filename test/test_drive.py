@@ -87,8 +87,9 @@ class Handle:
     def get_result_async(self):
         return SimpleNamespace(add_done_callback=lambda call: setattr(self, 'ended', call))
 
-    def end(self, status):
-        self.ended(SimpleNamespace(result=lambda: SimpleNamespace(status=status)))
+    def end(self, status, **result):
+        self.ended(SimpleNamespace(result=lambda: SimpleNamespace(
+            status=status, result=SimpleNamespace(**result))))
 
 
 class TestNav2:
@@ -103,7 +104,7 @@ class TestNav2:
         monkeypatch.setattr('rclpy.action.ActionClient', lambda *_: SimpleNamespace(
             server_is_ready=lambda: self.is_ready, send_goal_async=self.send))
         self.is_ready, self.sent, self.failures = True, [], []
-        return Nav2Driver(None, threading.RLock(), self.failures.append)
+        return Nav2Driver(None, threading.RLock(), lambda error: self.failures.append(str(error)))
 
     def send(self, pose):
         calls = []
@@ -119,13 +120,20 @@ class TestNav2:
         handle.end(GoalStatus.STATUS_SUCCEEDED)
         assert not self.failures
 
-    @pytest.mark.parametrize('status', [GoalStatus.STATUS_ABORTED, GoalStatus.STATUS_CANCELED])
-    def test_a_goal_that_others_end(self, driver, status):
+    @pytest.mark.parametrize(('status', 'result', 'words'), [
+        (GoalStatus.STATUS_ABORTED, {}, 'aborted the goal'),
+        (GoalStatus.STATUS_ABORTED, {'error_code': 104, 'error_msg': 'no valid path'},
+         'aborted the goal, error 104: no valid path'),
+        (GoalStatus.STATUS_CANCELED, {'error_code': 0, 'error_msg': ''}, 'was canceled by others'),
+        (GoalStatus.STATUS_UNKNOWN, {}, 'ended with status 0')])
+    def test_a_goal_that_others_end(self, driver, status, result, words):
         handle = Handle()
         driver.go(PoseStamped())
         self.sent[0][1](handle)
-        handle.end(status)
-        assert self.failures == [f'navigate_to_pose ended with status {status}']
+        handle.end(status, **result)
+        assert self.failures == [f'navigate_to_pose {words}']
+        driver.watch(1.0)
+        assert len(self.sent) == 1, 'it is for others to decide what comes next'
 
     def test_stopping_cancels_and_is_no_failure(self, driver):
         handle = Handle()
@@ -151,10 +159,56 @@ class TestNav2:
         old.end(GoalStatus.STATUS_CANCELED)
         assert old.canceled and not new.canceled and not self.failures
 
-    def test_refused_and_not_there(self, driver):
+    def test_refused(self, driver):
         driver.go(PoseStamped())
         self.sent[0][1](Handle(accepted=False))
+        assert self.failures == ['navigate_to_pose rejected the goal']
+
+    def test_a_server_that_comes_late(self, driver):
         self.is_ready = False
         driver.go(PoseStamped())
-        assert self.failures == ['navigate_to_pose rejected the goal',
-                                 'navigate_to_pose is not available']
+        driver.watch(100.0)
+        driver.watch(109.9)
+        assert not self.sent and not self.failures
+        self.is_ready = True
+        driver.watch(110.0)
+        driver.watch(110.1)
+        assert len(self.sent) == 1 and not self.failures
+
+    def test_a_server_that_does_not_come(self, driver):
+        self.is_ready = False
+        driver.go(PoseStamped())
+        driver.watch(100.0)
+        driver.watch(110.0)
+        driver.watch(120.0)
+        assert self.failures == ['navigate_to_pose is not available for 10 s']
+        # Whoever tries the next place has waited long enough.
+        driver.go(PoseStamped())
+        driver.watch(120.1)
+        assert len(self.failures) == 2
+        # A new task waits anew.
+        driver.stop(None)
+        driver.go(PoseStamped())
+        driver.watch(121.0)
+        assert len(self.failures) == 2 and not self.sent
+
+    def test_a_server_that_goes_and_comes_back_gets_the_goal_again(self, driver):
+        old, new = Handle(), Handle()
+        driver.go(PoseStamped())
+        self.sent[0][1](old)
+        self.is_ready = False
+        driver.watch(1.0)
+        old.end(GoalStatus.STATUS_UNKNOWN)
+        self.is_ready = True
+        driver.watch(2.0)
+        self.sent[1][1](new)
+        driver.stop(None)
+        assert new.canceled and not self.failures
+
+    def test_nothing_is_sent_after_the_stop(self, driver):
+        self.is_ready = False
+        driver.go(PoseStamped())
+        driver.stop(None)
+        self.is_ready = True
+        driver.watch(1.0)
+        assert not self.sent and not self.failures

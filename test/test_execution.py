@@ -133,7 +133,7 @@ class TestFailure:
         sites = [site if site.name != 'a' else type(site)('a', ('a',), position=(2.5, 0.5))
                  for site in execution.task.sites]
         execution.reground(execution.task.sites)
-        assert execution.failed_sites == {'a'}
+        assert execution.failed_sites == {'a': 'no progress'}
         execution.reground(sites)
         assert not execution.failed_sites
 

@@ -112,7 +112,7 @@ class TestLifecycle:
         goal = planner.execute(TASK)
         planner.wait_state(S.EXECUTING)
         assert planner.change_state('deactivate') and planner.change_state('cleanup')
-        assert goal.result()[1].error_code == S.ERROR_CANCELED
+        assert goal.result()[1].error_code == S.ERROR_SHUTDOWN
         assert refusals(planner) == NOT_ACTIVE
         assert planner.change_state('configure') and planner.change_state('activate')
         assert len(bench.node.get_subscriptions_info_by_topic('/odom')) == 1
@@ -126,7 +126,7 @@ class TestLifecycle:
         goal = planner.execute(TASK)
         planner.wait_state(S.EXECUTING)
         assert planner.change_state('shutdown')
-        assert goal.result()[1].error_code == S.ERROR_CANCELED
+        assert goal.result()[1].error_code == S.ERROR_SHUTDOWN
         assert refusals(planner) == NOT_ACTIVE
 
     @pytest.mark.parametrize('data', [FLOOR, LARGE], ids=['executing', 'planning'])
@@ -136,13 +136,13 @@ class TestLifecycle:
             goal = planner.execute(TASK)
             planner.wait_state(S.EXECUTING)
             process.interrupt()
-            assert goal.result()[1].error_code == S.ERROR_CANCELED
+            assert goal.result()[1].error_code == S.ERROR_SHUTDOWN
             bench.wait_until(lambda: not planner.last['plan'].options, 'nothing is left over')
         else:
             answer = planner.set_task_async(LARGE_TASK)
             planner.wait_state(S.PLANNING)
             process.interrupt()
-            assert bench.wait_for(answer).error_code in (S.ERROR_CANCELED, S.ERROR_NOT_ACTIVE)
+            assert bench.wait_for(answer).error_code == S.ERROR_NOT_ACTIVE
 
 
 class TestFirstRequests:
@@ -231,7 +231,8 @@ class TestFailurePolicies:
         assert aborting.wait_state(S.FAILED).error_code == S.ERROR_STALLED
         # With both given up there is no way, until one of them is seen elsewhere.
         status = replanning.wait_state(S.INFEASIBLE)
-        assert 'given up: far, near' in status.message and not goals[0].future.done()
+        assert status.message.endswith("given up: 'far' (no progress), 'near' (no progress)")
+        assert not goals[0].future.done()
         answer = replanning.reground([
             {'name': 'near', 'features': ['a'], 'position': [0.5, 0.5]}])
         assert answer.success

@@ -24,6 +24,7 @@ LARGE_TASK = {'sites': [{'name': f's{i}', 'features': [f'f{i % 10}'],
                          'position': [20.5 + 104 * (i % 10), 20.5 + 150 * (i // 10)]}
                         for i in range(60)]}
 HOME = (0.5, 0.5)
+STATUS_PERIOD = 0.05
 
 
 @pytest.fixture(scope='module')
@@ -31,7 +32,7 @@ def shared(tmp_path_factory):
     with ros(tmp_path_factory.mktemp('planner')) as bench:
         world = World(bench)
         process = bench.start('planner_node', parameters={
-            'status_period': 0.05, 'path_tolerance': 1.2})
+            'status_period': STATUS_PERIOD, 'path_tolerance': 1.2})
         yield bench, world, Planner(bench), process
 
 
@@ -158,10 +159,14 @@ class TestService:
         assert yaws == pytest.approx([1.25, heading]) and heading != 0.0
 
     def test_status_comes_with_its_period(self, bench, planner):
-        bench.wait_until(lambda: len(planner.said('status')) >= 4)
+        """With nothing to tell it goes on all the same; a busy machine may only delay it."""
+        planner.forget()
+        bench.wait_until(lambda: len(planner.said('status')) >= 6)
         stamps = [status.header.stamp for status in planner.said('status')]
         times = [stamp.sec + stamp.nanosec * 1e-9 for stamp in stamps]
-        assert np.diff(times).min() > 0 and np.median(np.diff(times)) == pytest.approx(0.05, 0.5)
+        assert np.diff(times).min() > 0
+        # A late one may be followed by one in time, but they never come more often on the whole.
+        assert times[-1] - times[0] > (len(times) - 2) * STATUS_PERIOD
 
     def test_a_late_subscriber_gets_everything_that_is_latched(self, bench, planner):
         task_id = planner.run(TASK).task_id
@@ -215,7 +220,7 @@ class TestAction:
         assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, S.ERROR_CANCELED)
 
     @pytest.mark.parametrize('by', ['action', 'service'])
-    def test_a_replaced_goal_is_aborted(self, planner, by):
+    def test_a_replaced_goal_is_aborted(self, bench, planner, by):
         goal = planner.execute(TASK)
         first = planner.wait_state(S.EXECUTING).task_id
         if by == 'action':
@@ -225,7 +230,8 @@ class TestAction:
         status, result = goal.result()
         assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, S.ERROR_PREEMPTED)
         assert result.task_id == first
-        assert planner.wait_state(S.EXECUTING).task_id != first
+        bench.wait_until(lambda: planner.status.state == S.EXECUTING
+                         and planner.status.task_id != first, 'the other one runs')
         if by == 'action':
             second.cancel()
             assert second.result()[0] == GoalStatus.STATUS_CANCELED
@@ -573,11 +579,15 @@ class TestBadRequests:
 
         assert planner.set_task(task(1)).success
         try:
-            planner.set_parameters(max_task_states=1000)
-            answer = planner.set_task(task(30))
-            assert answer.error_code == S.ERROR_LIMIT and 'max_task_states' in answer.message
+            planner.set_parameters(task_memory=0)
+            spec = task(30)
+            spec.reversible = ['f0']
+            answer = planner.set_task(spec)
+            assert answer.error_code == S.ERROR_LIMIT and 'task_memory' in answer.message
         finally:
-            planner.set_parameters(max_task_states=4_000_000)
+            planner.set_parameters(task_memory=1000)
+        answer = planner.set_task(task(10_000))
+        assert answer.error_code == S.ERROR_LIMIT and 'max_nodes' in answer.message
 
     def test_more_requests_than_can_wait(self, bench, planner, world):
         planner.wait_map(world.map(np.zeros((1000, 1000))))

@@ -8,7 +8,9 @@ from action_msgs.msg import GoalStatus
 from geometry_msgs.msg import PoseStamped
 from rclpy.node import Node
 
-from gk_planner.errors import ConfigError
+from gk_planner.errors import ConfigError, DriveError
+
+_PATIENCE = 10.0  # [s]
 
 
 class Driver(Protocol):
@@ -19,6 +21,9 @@ class Driver(Protocol):
 
     def stop(self, here: PoseStamped | None) -> None:
         """Stop; ``here`` is the present pose of the robot, if known."""
+
+    def watch(self, now: float) -> None:
+        """Look after what drives; called again and again."""
 
     def close(self) -> None:
         """Give back what was made."""
@@ -31,6 +36,9 @@ class NoDriver:
         """Do nothing."""
 
     def stop(self, here: PoseStamped | None) -> None:
+        """Do nothing."""
+
+    def watch(self, now: float) -> None:
         """Do nothing."""
 
     def close(self) -> None:
@@ -53,6 +61,9 @@ class TopicDriver:
         if here is not None:
             self._publisher.publish(here)
 
+    def watch(self, now: float) -> None:
+        """Do nothing."""
+
     def close(self) -> None:
         """Destroy the publisher."""
         self._node.destroy_publisher(self._publisher)
@@ -61,10 +72,13 @@ class TopicDriver:
 class Nav2Driver:
     """Calls Nav2's NavigateToPose; a goal that Nav2 gives up is a failed option.
 
-    ``go`` and ``stop`` are called under the lock, and so is ``failed``.
+    A goal is sent when the server is there, and again if it went away and came back; a server
+    that is missed for too long is a failed option too. All methods are called under the lock,
+    and so is ``failed``.
     """
 
-    def __init__(self, node: Node, lock: threading.RLock, failed: Callable[[str], None]) -> None:
+    def __init__(self, node: Node, lock: threading.RLock,
+                 failed: Callable[[DriveError], None]) -> None:
         try:
             from nav2_msgs.action import NavigateToPose
         except ImportError:
@@ -75,53 +89,94 @@ class Nav2Driver:
         self._client = ActionClient(node, NavigateToPose, 'navigate_to_pose')
         self._lock = lock
         self._failed = failed
+        self._target: PoseStamped | None = None
+        self._is_sent = False
         self._handle: Any = None
-        self._number = 0
+        self._number = 0  # of goals; what comes back for an older one no longer counts
+        self._missed_since: float | None = None
 
     def go(self, target: PoseStamped) -> None:
         """Send a goal in the place of the one before."""
-        self.stop(None)
-        number = self._number
-        if not self._client.server_is_ready():
-            self._failed('navigate_to_pose is not available')
-            return
-        future = self._client.send_goal_async(self._goal_type(pose=target))
-        future.add_done_callback(lambda sent: self._sent(sent.result(), number))
+        self._withdraw()
+        self._target = target
+        if self._client.server_is_ready():
+            self._send(target)
 
     def stop(self, here: PoseStamped | None) -> None:
         """Cancel the goal."""
-        self._number += 1
-        if self._handle is not None:
-            self._handle.cancel_goal_async()
-            self._handle = None
+        self._withdraw()
+        self._missed_since = None
+
+    def watch(self, now: float) -> None:
+        """Send what could not be sent before; notice that the server is gone."""
+        if self._target is None:
+            return
+        if self._client.server_is_ready():
+            self._missed_since = None
+            if not self._is_sent:
+                self._send(self._target)
+            return
+        if self._is_sent:  # whatever it was doing, it will tell nobody
+            self._number += 1
+            self._is_sent, self._handle = False, None
+        if self._missed_since is None:
+            self._missed_since = now
+        elif now - self._missed_since >= _PATIENCE:
+            self._target = None
+            self._failed(DriveError(f'navigate_to_pose is not available for {_PATIENCE:g} s'))
 
     def close(self) -> None:
         """Cancel the goal and destroy the client."""
         self.stop(None)
         self._client.destroy()
 
-    def _sent(self, handle: Any, number: int) -> None:
+    def _send(self, target: PoseStamped) -> None:
+        number, self._is_sent = self._number, True
+        future = self._client.send_goal_async(self._goal_type(pose=target))
+        future.add_done_callback(lambda sent: self._answered(sent.result(), number))
+
+    def _withdraw(self) -> None:
+        self._number += 1
+        self._target, self._is_sent = None, False
+        if self._handle is not None:
+            self._handle.cancel_goal_async()
+            self._handle = None
+
+    def _answered(self, handle: Any, number: int) -> None:
         with self._lock:
             if number != self._number:
                 if handle.accepted:
                     handle.cancel_goal_async()
             elif not handle.accepted:
-                self._failed('navigate_to_pose rejected the goal')
+                self._give_up('rejected the goal')
             else:
                 self._handle = handle
                 handle.get_result_async().add_done_callback(
                     lambda ended: self._ended(ended.result(), number))
 
-    def _ended(self, result: Any, number: int) -> None:
+    def _ended(self, answer: Any, number: int) -> None:
         with self._lock:
+            if number != self._number:
+                return
+            self._handle = None
+            if answer.status == GoalStatus.STATUS_SUCCEEDED:
+                return  # arrival is judged by the pose
             # A goal that was canceled here has an old number, so others canceled this one.
-            if number == self._number and result.status != GoalStatus.STATUS_SUCCEEDED:
-                self._handle = None
-                self._failed(f'navigate_to_pose ended with status {result.status}')
+            ending = {GoalStatus.STATUS_ABORTED: 'aborted the goal',
+                      GoalStatus.STATUS_CANCELED: 'was canceled by others'}
+            reason = ending.get(answer.status, f'ended with status {answer.status}')
+            code, words = (getattr(answer.result, name, '') for name in
+                           ('error_code', 'error_msg'))  # not in every release of Nav2
+            self._give_up(reason + (f', error {code}' if code else '')
+                          + (f': {words}' if words else ''))
+
+    def _give_up(self, reason: str) -> None:
+        self._target = None
+        self._failed(DriveError(f'navigate_to_pose {reason}'))
 
 
 def make_driver(mode: str, node: Node, lock: threading.RLock,
-                failed: Callable[[str], None]) -> Driver:
+                failed: Callable[[DriveError], None]) -> Driver:
     """Return the driver of a ``drive_mode``.
 
     Raises

@@ -16,7 +16,13 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from gk_planner.annotations import Annotations
 from gk_planner.boolean_task import Task
 from gk_planner.config import Config
-from gk_planner.errors import ConfigError, GkPlannerError, InputError
+from gk_planner.errors import (
+    ConfigError,
+    DriveError,
+    GkPlannerError,
+    InputError,
+    ShutdownError,
+)
 from gk_planner.monitor import MonitorConfig
 from gk_planner.results import Plan
 from gk_planner.ros import conversions, parameters
@@ -129,7 +135,7 @@ class PlannerNode(LifecycleNode):
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """End the task and stop listening."""
         with self._lock:
-            self._runner.cancel()
+            self._runner.cancel(error=ShutdownError('the node was cleaned up'))
             self._publisher.driver.close()
         self._pose_source.close()
         self.destroy_subscription(self._subscription)
@@ -146,7 +152,7 @@ class PlannerNode(LifecycleNode):
         """End the task and everyone's waiting; planning stops at its next checkpoint."""
         with self._lock:
             self._is_active = False
-            self._runner.cancel()
+            self._runner.cancel(error=ShutdownError('the node was shut down'))
         self._worker.stop()
         self._requests.finish()
 
@@ -190,6 +196,7 @@ class PlannerNode(LifecycleNode):
     def _tick(self) -> None:
         self._pose_source.poll(self._publisher.map_frame)
         with self._lock:
+            self._publisher.driver.watch(self._now())
             if self.config.pose_source != 'pose':
                 self._runner.tick(self._now())
             if self._task_file and self._is_active and self._runner.is_ready:
@@ -215,9 +222,8 @@ class PlannerNode(LifecycleNode):
             self._publisher.diagnose(execution, active=self._is_active,
                                      map_stamp=self._map_stamp, pose_age=age)
 
-    def _drive_failed(self, reason: str) -> None:
-        with self._lock:
-            self._runner.option_failed(GkPlannerError(reason))
+    def _drive_failed(self, error: DriveError) -> None:
+        self._runner.option_failed(error)
 
     # Parameters.
 

@@ -13,6 +13,7 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.utilities import remove_ros_args
 from std_msgs.msg import Header
 
+from gk_planner import errors
 from gk_planner.boolean_task import Task
 from gk_planner.errors import GkPlannerError, InfeasibleError, InputError
 from gk_planner.ros import conversions
@@ -39,13 +40,16 @@ def send(node: Node, task: Task, server: str, *, timeout: float = 10.0,
 
     Raises
     ------
+    TimeoutError
+        If the planner does not answer, or is gone before the end.
     GkPlannerError
-        If the planner does not answer.
+        If it refuses the goal of the action.
 
     """
     client = ActionClient(node, ExecuteTask, f'{server}/execute_task')
     if not client.wait_for_server(timeout_sec=timeout):
-        raise GkPlannerError(f'{server}/execute_task does not answer; is the planner running?')
+        raise errors.TimeoutError(
+            f'{server}/execute_task does not answer; is the planner running?')
     goal = ExecuteTask.Goal(task=conversions.task_to_spec(task, Header()))
     sent = client.send_goal_async(
         goal, feedback_callback=lambda message: say(progress_line(message.feedback.status)))
@@ -68,7 +72,7 @@ def _spin_until(node: Node, client: ActionClient, future: Any) -> None:
         # Short, because Ctrl-C counts only between two of these.
         rclpy.spin_once(node, timeout_sec=0.1)
         if not future.done() and not client.server_is_ready():
-            raise GkPlannerError('the planner is gone')
+            raise errors.TimeoutError('the planner is gone')
 
 
 def _exit_status(code: int) -> int:

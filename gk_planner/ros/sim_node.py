@@ -13,6 +13,7 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosgraph_msgs.msg import Clock
 
+from gk_planner import errors
 from gk_planner.annotations import polygon_cells
 from gk_planner.boolean_task import Task
 from gk_planner.config import setting, Settings
@@ -20,6 +21,7 @@ from gk_planner.errors import ConfigError, GkPlannerError, InputError
 from gk_planner.kinematics import PathFollower, RobotConfig
 from gk_planner.occupancy_map import OccupancyMap
 from gk_planner.ros import conversions, parameters
+from gk_planner.ros.error_codes import error_code
 from gk_planner.ros.process import run_node
 from gk_planner.yaml_input import polygon
 from gk_planner_interfaces.srv import BlockRegion, Reground
@@ -119,7 +121,8 @@ class SimNode(Node):
     def _move_object(self, request: Reground.Request,
                      response: Reground.Response) -> Reground.Response:
         if not self._reground.wait_for_service(timeout_sec=5.0):
-            response.message = f'{self._reground.srv_name} is not available'
+            error = errors.TimeoutError(f'{self._reground.srv_name} is not available')
+            response.error_code, response.message = error_code(error), error.message
             return response
         return self._reground.call(request) or response
 

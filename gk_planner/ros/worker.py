@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import threading
 from typing import Any
 
-from gk_planner.errors import CanceledError, GkPlannerError
+from gk_planner.errors import GkPlannerError, ShutdownError
 
 
 class Worker:
@@ -31,7 +31,7 @@ class Worker:
         try:
             self._pool.submit(self._work, job, outcome)
         except RuntimeError:  # the pool is shut down
-            outcome(None, CanceledError('the node is shutting down'))
+            outcome(None, ShutdownError('the node is shutting down'))
 
     def stop(self) -> None:
         """Wait for the running job; jobs that wait end at their first checkpoint."""
