@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 
 from gk_planner.annotations import Annotations, keep_out_mask, one_way_forbidden, weight_field
 from gk_planner.config import Config
 from gk_planner.errors import InputError, StartError
+from gk_planner.floor import inflated, possible_moves
 from gk_planner.moves import DCOL, DROW
 from gk_planner.occupancy_map import OccupancyMap, UNKNOWN
 
@@ -67,9 +67,8 @@ class BaseSpace:
             annotations = Annotations.from_file(file) if file else Annotations()
         self.annotations = annotations
         occupied = grid_map.data >= self.config.occupied_threshold
-        self._occupied_distance = _distance_to(occupied) * grid_map.resolution
         self.free = _free_cells(self, occupied)
-        self.weight = _weights(self)
+        self.weight = _weights(self, occupied)
         self.moves = _possible_moves(self)
         for array in (self.free, self.weight, self.moves):
             if array is not None:
@@ -146,6 +145,7 @@ class BaseSpace:
 
 def _distance_to(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Distance in cells from every centre to the nearest centre in the mask."""
+    from scipy import ndimage  # slow to import, and seldom needed
     if not mask.any():
         return np.full(mask.shape, np.inf)
     return np.asarray(ndimage.distance_transform_edt(~mask), dtype=np.float64)
@@ -156,20 +156,21 @@ def _free_cells(space: BaseSpace, occupied: NDArray[np.bool_]) -> NDArray[np.boo
     if not space.config.unknown_is_free:
         free &= space.grid_map.data != UNKNOWN
     if space.config.robot_radius > 0:
-        free &= space._occupied_distance > space.config.robot_radius + _SLACK
+        free &= ~inflated(occupied, (space.config.robot_radius + _SLACK) / space.resolution)
     if space.annotations.keep_out:
         free &= ~keep_out_mask(space.grid_map, space.annotations)
     return free
 
 
-def _weights(space: BaseSpace) -> NDArray[np.float64] | None:
+def _weights(space: BaseSpace, occupied: NDArray[np.bool_]) -> NDArray[np.float64] | None:
     config = space.config
     clearance = config.clearance_distance > 0 and config.clearance_weight > 1
     if not clearance and not space.annotations.weights:
         return None
     weight = weight_field(space.grid_map, space.annotations)
     if clearance:
-        nearness = np.maximum(0.0, 1 - space._occupied_distance / config.clearance_distance)
+        metres = _distance_to(occupied) * space.resolution
+        nearness = np.maximum(0.0, 1 - metres / config.clearance_distance)
         weight = weight * (1 + (config.clearance_weight - 1) * nearness)
     if weight.max() > _MAX_WEIGHT:
         raise InputError('weights: the factors times clearance_weight must be at most '
@@ -178,20 +179,7 @@ def _weights(space: BaseSpace) -> NDArray[np.float64] | None:
 
 
 def _possible_moves(space: BaseSpace) -> NDArray[np.uint8]:
-    """Moves between free cells; a diagonal one needs both cells beside it free."""
-    rows, cols = space.free.shape
-    padded = np.pad(space.free, 1)
-
-    def neighbour(drow: int, dcol: int) -> NDArray[np.bool_]:
-        return padded[1 + drow:1 + drow + rows, 1 + dcol:1 + dcol + cols]
-
-    moves = np.zeros(space.free.shape, dtype=np.uint8)
-    for move in range(space.config.connectivity):
-        drow, dcol = int(DROW[move]), int(DCOL[move])
-        possible = space.free & neighbour(drow, dcol)
-        if drow and dcol:
-            possible = possible & neighbour(drow, 0) & neighbour(0, dcol)
-        moves |= possible.astype(np.uint8) << np.uint8(move)
+    moves: NDArray[np.uint8] = possible_moves(space.free, space.config.connectivity)
     if space.annotations.one_way:
         moves &= ~one_way_forbidden(space.grid_map, space.annotations.one_way)
     return moves.ravel()

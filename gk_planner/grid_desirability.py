@@ -26,15 +26,17 @@ from numpy.typing import NDArray
 
 from gk_planner.checkpoint import Checkpoint, proceed
 from gk_planner.errors import InputError, NotConvergedError
-from gk_planner.grid_shortest_path import Grid, shortest_paths, step_cost
+from gk_planner.grid_shortest_path import Grid, shortest_paths
 
 _LOG2E = 1.0 / math.log(2.0)
+_SQRT2 = math.sqrt(2.0)
 # Powers of two from 2^-120, below which a summand cannot change a double of order one, to 2^2.
 _LOWEST = -120
 _POWERS = 2.0 ** np.arange(_LOWEST, 3)
-# The order of falling z settles early; later it is only refreshed.
+# A round is a plain sweep and so many ratio sweeps.
+_RATIO_SWEEPS = 2
+# The order of falling z settles early; later a few exchanges suffice.
 _SORT_ROUNDS = 8
-_SORT_PERIOD = 10
 # Largest -log z of a shortest path; beyond it log z would not show single actions any more.
 _MAX_COST = 2.0 ** 50
 
@@ -66,7 +68,7 @@ def log_desirability(grid: Grid, target: int, *, n_actions: int, temperature: fl
     ends_on_entry : bool
         The option ends when the target is entered (trigger contact), not by a_g there.
     tolerance : float
-        Largest change of log z in the last round.
+        Largest relative change of z in the last sweep.
     max_rounds : int
         When to give up.
     checkpoint : callable
@@ -96,23 +98,37 @@ def log_desirability(grid: Grid, target: int, *, n_actions: int, temperature: fl
     for done in range(max_rounds):
         checkpoint()
         _sweep(grid, prior, target, order, rank, mantissa, exponent, False)
-        if done < _SORT_ROUNDS or done % _SORT_PERIOD == 0:
+        if done < _SORT_ROUNDS:
             order = order[np.argsort(-exponent[order] - np.log2(mantissa[order]), kind='stable')]
-            rank[order] = np.arange(order.size, dtype=np.int32)
-        change = _sweep(grid, prior, target, order, rank, mantissa, exponent, True)
+        else:
+            _sort_again(order, mantissa, exponent)
+        rank[order] = np.arange(order.size, dtype=np.int32)
+        for _ in range(_RATIO_SWEEPS):
+            change = _sweep(grid, prior, target, order, rank, mantissa, exponent, True)
         if change <= tolerance:
             log_z = np.full(grid.moves.size, -np.inf)
             reached = mantissa > 0
             log_z[reached] = np.log(mantissa[reached]) + exponent[reached] / _LOG2E
             return log_z
     raise NotConvergedError(f'desirability of cell {target} at temperature {temperature:g}: '
-                            f'log z still changes by {change:.1e} after {max_rounds} rounds')
+                            f'z still changes by {change:.1e} after {max_rounds} rounds')
 
 
 @njit(cache=True, nogil=True)
-def _shift(mantissa: float, exponent: int) -> float:
-    """mantissa * 2^exponent, or 0 where too small to matter beside a number of order one."""
-    return mantissa * _POWERS[exponent - _LOWEST] if exponent >= _LOWEST else 0.0
+def _sort_again(order: NDArray[np.int32], mantissa: NDArray[np.float64],
+                exponent: NDArray[np.int64]) -> None:
+    """Sort cells that are nearly in the order of falling z, by insertion."""
+    for index in range(1, order.size):
+        cell = order[index]
+        place = index
+        while place > 0:
+            other = order[place - 1]
+            if exponent[other] > exponent[cell] or (
+                    exponent[other] == exponent[cell] and mantissa[other] >= mantissa[cell]):
+                break
+            order[place] = other
+            place -= 1
+        order[place] = cell
 
 
 @njit(cache=True, nogil=True)
@@ -124,50 +140,53 @@ def _gain(prior: Prior, cost: float) -> tuple[float, int]:
 
 
 @njit(cache=True, nogil=True)
-def _sweep(grid: Grid, prior: Prior, target: int, order: NDArray[np.int32],
+def _sweep(grid: Grid, prior: Prior, target: int, order: NDArray[np.int32],  # noqa: C901
            rank: NDArray[np.int32], mantissa: NDArray[np.float64], exponent: NDArray[np.int64],
            by_ratio: bool) -> float:
-    """Update z in place, by ratio or plainly; returns the largest change of log z."""
-    n_moves = grid.offsets.size
-    gain_m, gain_e = np.empty(n_moves), np.empty(n_moves, dtype=np.int64)
-    for move in range(n_moves):
-        gain_m[move], gain_e[move] = _gain(prior, 1.0 if move < 4 else math.sqrt(2.0))
-    term_m, term_e = np.empty(n_moves + 1), np.empty(n_moves + 1, dtype=np.int64)
+    """Update z in place, by ratio or plainly; returns the largest relative change by ratio.
+
+    A number m * 2^e is added to a sum of order 2^top if e - top is at least ``_LOWEST``.
+    """
+    moves, offsets, weight = grid
+    gain_m, gain_e = np.empty(offsets.size), np.empty(offsets.size, dtype=np.int64)
+    for move in range(offsets.size):
+        gain_m[move], gain_e[move] = _gain(prior, 1.0 if move < 4 else _SQRT2)
     largest = 0.0
     for index in range(order.size):
         cell = order[index]
-        n_terms = 0
-        top = -(1 << 60)
+        old_m, old_e = mantissa[cell], exponent[cell]
         left = 1.0 - 2.0 * prior.stay
+        total, top = 0.0, -(1 << 60)
         if cell == target:
-            term_m[0], term_e[0] = _gain(prior, 0.0)
-            top = term_e[0]
-            n_terms = 1
+            total, top = _gain(prior, 0.0)
             left += prior.stay
-        for move in range(n_moves):
-            other = cell + grid.offsets[move]
-            if not (grid.moves[cell] >> move) & 1 or mantissa[other] == 0.0:
+        for move in range(offsets.size):
+            if not (moves[cell] >> move) & 1:
+                continue
+            other = cell + offsets[move]
+            other_m, other_e = mantissa[other], exponent[other]
+            if other_m == 0.0:
                 continue
             k_m, k_e = gain_m[move], gain_e[move]
-            if grid.weight.size:
-                k_m, k_e = _gain(prior, step_cost(grid, cell, move))
+            if weight.size:
+                mean = 0.5 * (weight[cell] + weight[other])
+                k_m, k_e = _gain(prior, mean if move < 4 else mean * _SQRT2)
             if by_ratio and rank[other] > index:
-                lead = min(exponent[other] - exponent[cell], 2)
-                ratio = min(_shift(mantissa[other], lead) / mantissa[cell], 1.0)
-                left -= _shift(k_m, k_e) * ratio
-            else:
-                term_m[n_terms] = k_m * mantissa[other]
-                term_e[n_terms] = k_e + exponent[other]
-                top = max(top, term_e[n_terms])
-                n_terms += 1
-        total = 0.0
-        for term in range(n_terms):
-            total += _shift(term_m[term], term_e[term] - top)
+                lead = min(other_e - old_e, 2)
+                if lead >= _LOWEST and k_e >= _LOWEST:
+                    ratio = min(other_m * _POWERS[lead - _LOWEST] / old_m, 1.0)
+                    left -= k_m * _POWERS[k_e - _LOWEST] * ratio
+                continue
+            ahead = k_e + other_e - top
+            if ahead > 0:
+                total = total * _POWERS[-ahead - _LOWEST] if -ahead >= _LOWEST else 0.0
+                total, top = total + k_m * other_m, k_e + other_e
+            elif ahead >= _LOWEST:
+                total += k_m * other_m * _POWERS[ahead - _LOWEST]
         new_m, new_e = math.frexp(total / left)
         new_e += top
         if by_ratio:
-            change = math.log(new_m / mantissa[cell]) + (new_e - exponent[cell]) / _LOG2E
-            largest = max(largest, abs(change))
-        mantissa[cell] = new_m
-        exponent[cell] = new_e
+            ahead = max(min(new_e - old_e, 1000), -1000)
+            largest = max(largest, abs(new_m / old_m * 2.0 ** ahead - 1.0))
+        mantissa[cell], exponent[cell] = new_m, new_e
     return largest

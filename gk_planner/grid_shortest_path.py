@@ -1,7 +1,12 @@
 """Shortest paths to one cell over the whole grid: the min-plus kernel (temperature 0).
 
 v(x) = min_d [ step(x, d) + v(x') ] with v(target) = 0, in cells (Dijkstra's algorithm, backwards
-from the target). Every step costs at least 1, so a cell that is taken from the heap is settled.
+from the target). Two queues give the same values to the last bit:
+
+* *buckets* (Dial): every step costs at least 1, so cells whose values lie in one interval shorter
+  than that are settled in any order. The intervals stand in a ring that reaches as far as the
+  longest step.
+* *heap*: for weights of any size, and where the order of settling is wanted.
 """
 
 import heapq
@@ -17,8 +22,14 @@ ARRIVED = 254
 NO_WAY = 255
 
 _SQRT2 = math.sqrt(2.0)
-# Relative difference of values that rounding can make.
-_TIE = 1e-11
+# Relative difference of values that rounding can make, and the most that counts as a tie (in
+# steps): far below the shortest step, so that ties cannot close a cycle, however large the values.
+TIE = 1e-11
+LARGEST_TIE = 0.1
+# Width of a bucket: cells that are a step apart are never in the same one, whatever the rounding.
+_WIDTH = 0.9
+# With heavier cells nearly all buckets may be empty, and the heap is faster.
+_HEAVIEST = 100.0
 
 
 class Grid(NamedTuple):
@@ -64,14 +75,21 @@ def shortest_paths(grid: Grid, target: int) -> tuple[NDArray[np.float64], NDArra
     return value, settled[:n_settled].copy()
 
 
-@njit(cache=True, nogil=True)
 def descend(grid: Grid, value: NDArray[np.float64], step_scale: float) -> NDArray[np.uint8]:
+    """Return the best move of every cell, ``NO_WAY`` where there is none."""
+    return np.asarray(best_moves(grid, value, step_scale, np.arange(value.size)))
+
+
+@njit(cache=True, nogil=True)
+def best_moves(grid: Grid, value: NDArray[np.float64], step_scale: float,
+               cells: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Return the move of each cell that minimizes ``step_scale * step + value``; first of ties.
 
     Moves that differ by rounding only are ties, so that paths do not depend on it.
     """
-    direction = np.full(value.size, NO_WAY, dtype=np.uint8)
-    for cell in range(value.size):
+    direction = np.full(cells.size, NO_WAY, dtype=np.uint8)
+    for index in range(cells.size):
+        cell = cells[index]
         if value[cell] == np.inf:
             continue
         best = np.inf
@@ -79,12 +97,75 @@ def descend(grid: Grid, value: NDArray[np.float64], step_scale: float) -> NDArra
             other = cell + grid.offsets[move]
             if (grid.moves[cell] >> move) & 1 and value[other] < np.inf:
                 candidate = step_scale * step_cost(grid, cell, move) + value[other]
-                # Ties far below the shortest step cannot close a cycle, however large the values.
-                tie = min(_TIE * (1.0 + abs(best)), 0.1 * step_scale)
-                if direction[cell] == NO_WAY or candidate < best - tie:
+                tie = min(TIE * (1.0 + abs(best)), LARGEST_TIE * step_scale)
+                if direction[index] == NO_WAY or candidate < best - tie:
                     best = candidate
-                    direction[cell] = move
+                    direction[index] = move
     return direction
+
+
+def shortest_values(grid: Grid, target: int) -> NDArray[np.float64]:
+    """Return the value of every cell by the faster queue."""
+    heaviest = float(grid.weight.max()) if grid.weight.size else 1.0
+    if heaviest > _HEAVIEST:
+        return np.asarray(shortest_paths(grid, target)[0])
+    span = math.ceil(heaviest * _SQRT2 / _WIDTH) + 2
+    return np.asarray(_values_by_buckets(grid, target, 1 << (span - 1).bit_length()))
+
+
+@njit(cache=True, nogil=True)
+def _values_by_buckets(grid: Grid, target: int, n_buckets: int) -> NDArray[np.float64]:
+    """Values of all cells; ``n_buckets`` is a power of two.
+
+    A bucket is a list of entries (cell, next entry), and so are the unused entries. A cell whose
+    value falls again gets one more entry; the older ones will find it settled. All is written out
+    in one loop, because calls that pass arrays would take most of the time.
+    """
+    moves, offsets, weight = grid
+    value = np.full(moves.size, np.inf)
+    first = np.full(n_buckets, -1, dtype=np.int32)
+    entries = np.empty((4096, 2), dtype=np.int32)
+    value[target] = 0.0
+    entries[0, 0], entries[0, 1] = target, -1
+    first[0] = 0
+    n_entries, n_waiting, unused = 1, 1, -1
+    number = 0
+    while n_waiting > 0:
+        entry = first[number & (n_buckets - 1)]
+        first[number & (n_buckets - 1)] = -1
+        settled_below = number * _WIDTH
+        number += 1
+        if n_entries + 8 * n_waiting > len(entries):
+            larger = np.empty((2 * n_entries + 8 * n_waiting, 2), dtype=np.int32)
+            larger[:n_entries] = entries[:n_entries]
+            entries = larger
+        while entry >= 0:
+            cell, following = entries[entry, 0], entries[entry, 1]
+            entries[entry, 1] = unused
+            unused, entry = entry, following
+            n_waiting -= 1
+            least = value[cell]
+            if least < settled_below:
+                continue
+            for move in range(offsets.size):
+                source = cell - offsets[move]
+                if source < 0 or source >= moves.size or not (moves[source] >> move) & 1:
+                    continue
+                step = 1.0 if move < 4 else _SQRT2
+                if weight.size:
+                    step *= 0.5 * (weight[source] + weight[cell])
+                if least + step < value[source]:
+                    value[source] = least + step
+                    new = unused if unused >= 0 else n_entries
+                    if new == n_entries:
+                        n_entries += 1
+                    else:
+                        unused = entries[new, 1]
+                    bucket = int((least + step) / _WIDTH) & (n_buckets - 1)
+                    entries[new, 0], entries[new, 1] = source, first[bucket]
+                    first[bucket] = new
+                    n_waiting += 1
+    return value
 
 
 @njit(cache=True, nogil=True)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from gk_planner.base_space import BaseSpace
 from gk_planner.checkpoint import Checkpoint, proceed
+from gk_planner.compact_field import compact, CompactField
 from gk_planner.grid_desirability import log_desirability
 from gk_planner.grid_shortest_path import (
     ARRIVED,
@@ -25,9 +26,10 @@ from gk_planner.grid_shortest_path import (
     Grid,
     NO_WAY,
     path_costs,
-    shortest_paths,
+    shortest_values,
     step_cost,
 )
+from gk_planner.option_repair import changed_cells, repaired
 
 # Costs are multiples of 2^-36 m: sums of them are exact, so that equal ways tie exactly.
 _COST_UNIT = 2.0 ** -36
@@ -51,7 +53,7 @@ class Option:
         The cell where the option ends.
     direction : ndarray of uint8
         The (most probable) move of every cell, ``ARRIVED`` at the target, ``NO_WAY`` elsewhere.
-    log_z : ndarray of float64 or None
+    log_z : CompactField, ndarray of float64 or None
         log z of every cell at temperature > 0.
     ends_on_entry : bool
         Entering the target completes the goal (trigger contact): from the target itself the
@@ -64,8 +66,14 @@ class Option:
     temperature: float
     target: int
     direction: NDArray[np.uint8]
-    log_z: NDArray[np.float64] | None
+    log_z: CompactField | NDArray[np.float64] | None
     ends_on_entry: bool
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that this option alone needs."""
+        floor = self.grid.moves.nbytes if self.ends_on_entry else 0
+        return self.direction.nbytes + floor + (self.log_z.nbytes if self.log_z is not None else 0)
 
     def is_feasible(self, cell: int) -> bool:
         """Return whether the target is reached from the cell (hitting theorem, simple_thm)."""
@@ -144,15 +152,15 @@ def solve_option(grid: Grid, space: BaseSpace, target: int, *, ends_on_entry: bo
             grid, target, n_actions=grid.offsets.size + 2, temperature=config.temperature,
             ends_on_entry=ends_on_entry, max_rounds=config.max_iterations,
             checkpoint=checkpoint)
-        direction = descend(grid, -log_z, 1 / config.temperature)
+        value, step_scale = -log_z, 1 / config.temperature
     else:
-        value, _ = shortest_paths(grid, target)
-        direction = descend(grid, value, 1.0)
+        value, step_scale = shortest_values(grid, target), 1.0
+    direction = descend(grid, value, step_scale)
     if not ends_on_entry:
         direction[target] = ARRIVED
     direction.setflags(write=False)
-    return Option(grid, space.resolution, config.temperature, target, direction, log_z,
-                  ends_on_entry)
+    return Option(grid, space.resolution, config.temperature, target, direction,
+                  None if log_z is None else compact(log_z), ends_on_entry)
 
 
 class OptionLibrary:
@@ -161,12 +169,32 @@ class OptionLibrary:
     Besides the options on the open floor it keeps those of ``trigger: contact``: on a floor whose
     ``walls`` (cells of sites) may be left but not entered, except the target, and on a floor that
     is ``inside`` a set of cells.
+
+    Beyond ``config.option_memory`` the options that were not used for longest are forgotten, after
+    the call that needs them: whoever holds an option keeps it.
+
+    Parameters
+    ----------
+    space : BaseSpace
+        Where the options lead.
+    former : OptionLibrary, optional
+        The library of the map before a change: what is known there is repaired, where that is
+        less work than to solve it again.
+
+    Attributes
+    ----------
+    nbytes : int
+        Memory of all options kept.
+
     """
 
-    def __init__(self, space: BaseSpace) -> None:
+    def __init__(self, space: BaseSpace, former: 'OptionLibrary | None' = None) -> None:
         self.space = space
         self.grid = grid_of(space)
+        self.nbytes = 0
+        # In the order of use, the last one last.
         self._options: dict[tuple[str, bytes, int], Option] = {}
+        self._former: dict[int, Option] = {} if former is None else former._known_elsewhere(self)
 
     def __len__(self) -> int:
         return len(self._options)
@@ -213,15 +241,60 @@ class OptionLibrary:
         missing = [target for target in dict.fromkeys(wanted)
                    if (kind, floor, target) not in self._options]
 
+        changes = self._changes(missing) if kind == 'open' else {}
+
         def solve(target: int) -> Option:
-            return solve_option(grid_to(target), self.space, target, ends_on_entry=ends_on_entry,
-                                checkpoint=checkpoint)
+            option = self._repair(target, changes) if changes else None
+            return option or solve_option(grid_to(target), self.space, target,
+                                          ends_on_entry=ends_on_entry, checkpoint=checkpoint)
 
         if missing:
             with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
                 for option in pool.map(solve, missing):
                     self._options[kind, floor, option.target] = option
-        return [self._options[kind, floor, target] for target in wanted]
+                    self.nbytes += option.nbytes
+        found = {}
+        for target in dict.fromkeys(wanted):
+            found[target] = self._options.pop((kind, floor, target))
+            self._options[kind, floor, target] = found[target]
+        self._forget()
+        return [found[target] for target in wanted]
+
+    def _forget(self) -> None:
+        while self.nbytes > self._budget:
+            self.nbytes -= self._options.pop(next(iter(self._options))).nbytes
+
+    @property
+    def _budget(self) -> int:
+        return self.space.config.option_memory * 1_000_000
+
+    def _known_elsewhere(self, other: 'OptionLibrary') -> dict[int, Option]:
+        """Return the options that can be repaired for another library, at temperature 0."""
+        if (self.space.free.shape != other.space.free.shape
+                or self.grid.offsets.size != other.grid.offsets.size
+                or self.space.config.temperature > 0 or other.space.config.temperature > 0):
+            return {}
+        known = {**self._former, **{target: option for (kind, _, target), option
+                                    in self._options.items() if kind == 'open'}}
+        room = self._budget // max(self.grid.moves.nbytes, 1)
+        return dict(list(known.items())[-room:] if room else [])
+
+    def _changes(self, targets: Iterable[int]) -> dict[int, Cells]:
+        """Return by former grid the cells that have changed since."""
+        grids = [self._former[target].grid for target in targets if target in self._former]
+        return {id(grid.moves): changed_cells(grid, self.grid)
+                for grid in {id(grid.moves): grid for grid in grids}.values()}
+
+    def _repair(self, target: int, changes: dict[int, Cells]) -> Option | None:
+        former = self._former.pop(target, None)
+        if former is None:
+            return None
+        direction = repaired(former.direction, target, former.grid, self.grid,
+                             changes[id(former.grid.moves)])
+        if direction is None:
+            return None
+        direction.setflags(write=False)
+        return Option(self.grid, self.space.resolution, 0.0, target, direction, None, False)
 
 
 def _without_entries(grid: Grid, walls: Cells) -> Grid:

@@ -12,8 +12,7 @@ from gk_planner.errors import StartError
 from gk_planner.option_legs import OptionLegs
 from gk_planner.options import Option
 from gk_planner.results import PlannedOption, Point
-from gk_planner.task_policy import Jump
-from gk_planner.task_states import TaskStates
+from gk_planner.task_solver import Stop
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,21 +42,16 @@ class OptionGuide:
             return None
 
 
-def plan_options(jumps: Sequence[Jump], nodes: NDArray[np.int64], legs: OptionLegs,
-                 states: TaskStates, option_cost: float, start_tolerance: float,
-                 ) -> tuple[PlannedOption, ...]:
+def plan_options(way: Sequence[Stop], legs: OptionLegs, option_cost: float,
+                 start_tolerance: float) -> tuple[PlannedOption, ...]:
     """Join each completion with the jumps over done sites before it into one option.
 
     Parameters
     ----------
-    jumps : sequence of Jump
-        The rollout; the last one flips a bit.
-    nodes : ndarray of int
-        The number in ``legs`` of every node of the policy.
+    way : sequence of Stop
+        Nodes of ``legs``; the last one flips a bit.
     legs : OptionLegs
         Where the cells of each jump come from.
-    states : TaskStates
-        For the task state after each option.
     option_cost : float
         Metres that every completion costs.
     start_tolerance : float
@@ -70,21 +64,22 @@ def plan_options(jumps: Sequence[Jump], nodes: NDArray[np.int64], legs: OptionLe
     origin: int | None = None
     cells = [np.array([grounding.start_cell])]
     metres = 0.0
-    for jump in jumps:
-        node = int(nodes[jump.node])
-        way, length = legs.way(origin, node, jump.flips)
-        cells.append(way[1:])
+    bits = list(task.initial_bits)
+    for node, flips in way:
+        driven, length = legs.way(origin, node, flips)
+        cells.append(driven[1:])
         metres += length
         origin = node
-        if not jump.flips:
+        if not flips:
             continue
         path = _points(space.centres(np.concatenate(cells)))
         goal = int(legs.node_goal[node])
         cell = int(legs.node_cell[node])
+        bits[goal] = not bits[goal]
         options.append(PlannedOption(
             goal=task.goals[goal].name, site=task.sites[grounding.site_at(goal, cell)].name,
             cost=metres + option_cost, position=path[-1], path=path,
-            task_state=dict(zip(task.goal_names, states.bits(jump.state), strict=True)),
+            task_state=dict(zip(task.goal_names, bits, strict=True)),
             guide=OptionGuide(space, legs.option_to(node), start_tolerance)))
         cells, metres = [np.array([cell])], 0.0
     return tuple(options)

@@ -20,6 +20,7 @@ from gk_planner.grid_shortest_path import (
     NO_WAY,
     path_costs,
     shortest_paths,
+    shortest_values,
     step_cost,
 )
 from gk_planner.occupancy_map import OccupancyMap
@@ -117,6 +118,33 @@ def test_first_of_equal_moves(seed):
         best = [move for move, offset in enumerate(grid.offsets)
                 if grid.moves[cell] >> move & 1 and value[cell + offset] == value[cell] - 1]
         assert direction[cell] == best[0]
+
+
+@settings(max_examples=300, deadline=None)
+@given(SEEDS)
+def test_buckets_and_heap_agree_to_the_last_bit(seed):
+    """Weights of every kind, one-way lines, and moves that only lead one way."""
+    rng = np.random.default_rng(seed)
+    grid, space = random_grid(rng, max_side=int(rng.choice([3, 12, 40])),
+                              heaviest=float(rng.choice([1, 1.0001, 3, 99, 100, 101, 1e5])))
+    if grid.weight.size and rng.random() < 0.5:
+        # Few values of weight make many ties.
+        grid = grid._replace(weight=np.minimum(np.rint(grid.weight * 2) / 2, 100.0))
+    if rng.random() < 0.5:
+        lost = rng.integers(0, 256, grid.moves.size) | rng.integers(0, 256, grid.moves.size)
+        grid = grid._replace(moves=grid.moves & lost.astype(np.uint8))
+    target = free_cell(rng, space)
+    expected, _ = shortest_paths(grid, target)
+    assert shortest_values(grid, target).tobytes() == expected.tobytes()
+
+
+def test_buckets_that_hold_more_than_at_first():
+    """A large open floor with weights in a wide range: thousands of cells wait at a time."""
+    rng = np.random.default_rng(7)
+    grid = grid_of(drawn(' '.join(['.' * 300] * 300)))
+    grid = grid._replace(weight=rng.uniform(1, 100, grid.moves.size))
+    expected, _ = shortest_paths(grid, 45_150)
+    assert shortest_values(grid, 45_150).tobytes() == expected.tobytes()
 
 
 def test_known_values():

@@ -12,6 +12,7 @@ from test_grid_shortest_path import edges, free_cell, random_grid, reference
 from gk_planner import BaseSpace, Config, options
 from gk_planner.annotations import Annotations
 from gk_planner.errors import NotConvergedError
+from gk_planner.grid_desirability import log_desirability
 from gk_planner.grid_shortest_path import ARRIVED, NO_WAY
 from gk_planner.occupancy_map import OccupancyMap
 from gk_planner.option_kernel import absorbing_kernel
@@ -239,3 +240,87 @@ def test_iterations_are_bounded_by_the_configuration():
     space = drawn(' '.join(['.' * 20] * 20), temperature=100.0, max_iterations=1)
     with pytest.raises(NotConvergedError, match='temperature 100'):
         OptionLibrary(space).get([0])
+
+
+def test_library_forgets_what_was_not_used_for_longest(monkeypatch):
+    solved = count_solutions(monkeypatch)
+    space = drawn(' '.join(['.' * 1000] * 400), option_memory=1)
+    library = OptionLibrary(space)
+    first, second = library.get([0, 1])
+    assert library.nbytes == first.nbytes + second.nbytes == 800_000
+    library.get([0])
+    library.get([2])
+    assert len(library) == 2 and library.nbytes == 800_000
+    assert library.get([0])[0] is first and sorted(solved) == [0, 1, 2]
+    assert library.get([1])[0] is not second and len(solved) == 4
+
+
+def test_one_call_may_need_more_than_the_budget(monkeypatch):
+    solved = count_solutions(monkeypatch)
+    library = OptionLibrary(drawn('....', option_memory=0))
+    found = library.get([3, 1, 3])
+    assert [option.target for option in found] == [3, 1, 3] and found[0] is found[2]
+    assert found[0].path(0).tolist() == [0, 1, 2, 3]
+    assert len(library) == library.nbytes == 0 and sorted(solved) == [1, 3]
+
+
+def test_contact_options_count_their_floor():
+    library = OptionLibrary(drawn('....'))
+    option = library.avoiding(np.array([1, 3]), [3])[0]
+    assert library.nbytes == option.nbytes == 8
+
+
+@pytest.mark.parametrize('temperature', [0.0, 0.01, 1.0, 100.0])
+def test_at_most_six_bytes_a_cell(temperature):
+    space = drawn(' '.join(['.' * 30] * 30), temperature=temperature)
+    library = OptionLibrary(space)
+    assert library.get([17])[0].nbytes == library.nbytes <= 6 * 900
+
+
+@pytest.mark.parametrize('temperature', [0.01, 1.0, 100.0])
+def test_packed_log_z(temperature):
+    space = drawn(' '.join(['.' * 40] * 40), temperature=temperature)
+    option = OptionLibrary(space).get([17])[0]
+    exact = log_desirability(option.grid, 17, n_actions=10, temperature=temperature)
+    np.testing.assert_allclose(option.log_z[cells_of(option)], exact, rtol=0, atol=1e-8)
+
+
+def floor(rows, cols, blocked=()):
+    data = np.zeros((rows, cols), dtype=np.int8)
+    for row, col in blocked:
+        data[row, col] = 100
+    return data
+
+
+def test_a_library_takes_over_what_a_small_change_leaves(monkeypatch):
+    solved = count_solutions(monkeypatch)
+    old = OptionLibrary(BaseSpace(OccupancyMap(floor(40, 40), 1.0)))
+    old.get([5, 900])
+    space = BaseSpace(OccupancyMap(floor(40, 40, [(20, 39)]), 1.0))
+    new = OptionLibrary(space, former=old)
+    found = new.get([5, 900, 7])
+    assert sorted(solved) == [5, 7, 900]
+    fresh = OptionLibrary(space).get([5, 900, 7])
+    for option, expected in zip(found, fresh, strict=True):
+        assert option.direction.tolist() == expected.direction.tolist()
+        assert option.grid is new.grid and option.resolution == 1.0
+    # One more change later, an option that was not asked for in between is still known.
+    solved.clear()
+    last = OptionLibrary(BaseSpace(OccupancyMap(floor(40, 40, [(0, 39)]), 1.0)),
+                         former=OptionLibrary(space, former=old))
+    assert last.get([5])[0].direction.tolist() == OptionLibrary(last.space).get([5])[
+        0].direction.tolist()
+    assert solved == [5], 'only the one to compare with'
+
+
+@pytest.mark.parametrize(('data', 'settings'), [
+    (floor(40, 41), {}), (floor(40, 40), {'connectivity': 4}),
+    (floor(40, 40), {'temperature': 1.0}), (floor(40, 40, [(row, 20) for row in range(39)]), {})])
+def test_what_cannot_be_repaired_is_solved(monkeypatch, data, settings):
+    old = OptionLibrary(BaseSpace(OccupancyMap(floor(40, 40), 1.0)))
+    old.get([5])
+    space = BaseSpace(OccupancyMap(data, 1.0), Config(**settings))
+    solved = count_solutions(monkeypatch)
+    option = OptionLibrary(space, former=old).get([5])[0]
+    assert solved == [5]
+    assert option.direction.tolist() == OptionLibrary(space).get([5])[0].direction.tolist()

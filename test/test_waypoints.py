@@ -70,11 +70,10 @@ def solved(world, space):
     planner = Planner(space)
     legs = OptionLegs(planner.library, ground(task, space, world.start), range(len(task.goals)))
     try:
-        policy, nodes = solve_on_legs(task, legs.legs, legs.site_nodes(), world.config,
-                                      completion_cost=0.0)
+        run = solve_on_legs(task, legs.legs, legs.site_nodes(), world.config, completion_cost=0.0)
     except InfeasibleError:
         return None
-    return legs, policy, nodes
+    return legs, run.policy, run.nodes
 
 
 @settings(max_examples=80, deadline=None)
@@ -200,9 +199,8 @@ def test_guide_leaves_blocked_cells_within_the_tolerance():
     task = task_of(('a', 'a', (2.5, 0.5)))
     planner = Planner(space)
     legs = OptionLegs(planner.library, ground(task, space, (0.5, 0.5)), [0])
-    policy, nodes = solve_on_legs(task, legs.legs, legs.site_nodes(), space.config,
-                                  completion_cost=0.0)
-    options = plan_options(policy.rollout(), nodes, legs, policy.states, 0.0, 1.0)
+    run = solve_on_legs(task, legs.legs, legs.site_nodes(), space.config, completion_cost=0.0)
+    options = plan_options(run.way, legs, 0.0, 1.0)
     assert options[0].guide.path_from((0.5, 1.5))[0] == (0.5, 0.5)
-    strict = plan_options(policy.rollout(), nodes, legs, policy.states, 0.0, 0.0)
+    strict = plan_options(run.way, legs, 0.0, 0.0)
     assert strict[0].guide.path_from((0.5, 1.5)) == ()
