@@ -22,8 +22,9 @@ setup(
     python_requires='>=3.11',
     install_requires=['numpy', 'scipy', 'numba', 'shapely>=2', 'pyyaml', 'pillow', 'matplotlib'],
     extras_require={
+        'engine': ['ortools'],
         'test': ['pytest', 'pytest-xdist', 'hypothesis', 'mpmath', 'ruff', 'mypy',
-                 'types-PyYAML'],
+                 'types-PyYAML', 'ortools'],
     },
     zip_safe=True,
     author='gk_planner maintainers',

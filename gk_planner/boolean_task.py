@@ -13,7 +13,13 @@ from functools import cached_property
 import os
 from typing import Any
 
-from gk_planner.constraints import BitConstraint, Constraint, inherit, why_idle
+from gk_planner.constraints import (
+    BitConstraint,
+    check_pairs,
+    Constraint,
+    inherit,
+    why_idle,
+)
 from gk_planner.errors import ConstraintError, FormulaError, TaskError
 from gk_planner.formula import Formula, FORMULA_WORDS, nearest, parse
 from gk_planner.task_file import Goal, read_goal_list, read_goals, read_sites, Site
@@ -52,6 +58,8 @@ class Task:
     ------
     TaskError
         Or its children FormulaError and ConstraintError, if the parts do not fit together.
+    LimitError
+        If too many pairs of goals inherit a constraint.
 
     """
 
@@ -109,6 +117,7 @@ class Task:
                     raise ConstraintError(
                         f"{self.source}: constraints[{index}]: no site or goal carries the "
                         f"feature '{feature}'{nearest(feature, self.feature_goals)}")
+        check_pairs(self.constraints, self.feature_goals, self.source)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> 'Task':
@@ -221,6 +230,11 @@ class Task:
         return tuple(index in self.done for index in range(len(self.goals)))
 
     @cached_property
+    def is_done(self) -> bool:
+        """Whether the formula holds at the start."""
+        return self.formula.holds(self.initial_bits)
+
+    @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What is well formed and yet probably not meant: constraints that forbid nothing."""
         reasons = ((index, constraint, why_idle(constraint, self.feature_goals,
@@ -228,6 +242,11 @@ class Task:
                    for index, constraint in enumerate(self.constraints))
         return tuple(f"constraints[{index}] '{constraint.text}' has no effect: {reason}"
                      for index, constraint, reason in reasons if reason)
+
+    @cached_property
+    def derived(self) -> dict[Any, Any]:
+        """Room for what other modules work out of the task, which never changes."""
+        return {}
 
     @cached_property
     def _goal_of(self) -> dict[frozenset[str], int]:

@@ -179,5 +179,5 @@ def _quality(plan: Plan) -> str:
     if plan.optimal:
         return 'optimal'
     if plan.value is None:
-        return f'not proved optimal, at least {plan.bound:.3f} m'
+        return f'not proven optimal: at least {plan.bound:.3f} m, gap {plan.gap:.1%}'
     return f'most probable, -log z = {plan.value:.6g}'

@@ -69,9 +69,17 @@ class Config(Settings):
     option_cost: float = setting(0.0, 'cost of completing one goal', low=0.0, unit='m')
     temperature: float = setting(
         0.0, '0: exact shortest paths; above 0: the entropy-regularized LMDP', low=0.0)
+    option_memory: int = setting(
+        1000, 'options kept for later plans; those not used for longest are forgotten', low=0,
+        unit='MB')
     max_map_cells: int = setting(100_000_000, 'largest map accepted', low=1, unit='cells')
-    max_task_states: int = setting(
-        4_000_000, 'largest number of task states held in the table', low=1)
+    max_nodes: int = setting(
+        4096, 'largest number of cells at which the goals of a task are completed', low=1)
+    task_memory: int = setting(
+        1000, 'memory for the table of task states; larger tasks are searched by OR-Tools', low=0,
+        unit='MB')
+    time_limit: float = setting(
+        30.0, 'how long a task beyond the table is searched', low=0.1, unit='s')
     max_iterations: int = setting(
         10_000, 'sweeps after which an iteration is given up', low=1)
 

@@ -143,7 +143,7 @@ def _can_be_done(task: Task, reach: _Reach, relaxed: set[Element], config: Confi
     possible = {*on_the_spot, *reach.place_goal[:-1].tolist()}
     goals = (relevant_goals(task, possible, drop_harmful=True) if _is_closed(reach)
              else tuple(sorted(possible)))
-    states = reachable_states(task, goals, config.max_task_states)
+    states = reachable_states(task, goals, config.task_memory * 1_000_000)
     return _search(states, reach, on_the_spot)
 
 
@@ -156,7 +156,7 @@ def _is_closed(reach: _Reach) -> bool:
 def _search(states: TaskStates, reach: _Reach, on_the_spot: dict[int, Bools]) -> bool:
     """Return whether some accepting state can be stood in."""
     flip, through = (ways.astype(np.float32) for ways in (reach.flip, reach.through))
-    there = np.zeros((len(states.words), len(reach.place_goal)), dtype=bool)
+    there = np.zeros((len(states), len(reach.place_goal)), dtype=bool)
     there[0, -1] = True
     n_found = 0
     while there.sum() > n_found and not there[states.accepting].any():

@@ -10,8 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 import re
 
-from gk_planner.errors import ConstraintError
+from gk_planner.errors import ConstraintError, LimitError
 from gk_planner.yaml_input import shorten
+
+MAX_PAIRS = 1_000_000  # of goals that inherit a constraint
 
 _NAME = r'([A-Za-z_][A-Za-z0-9_.]*)'
 _WORDED = re.compile(rf'\s*{_NAME}\s+(before|forbids)\s+{_NAME}\s*')
@@ -75,6 +77,18 @@ class BitConstraint:
     condition: int
     condition_value: int
     source: int
+
+
+def check_pairs(constraints: Sequence[Constraint], feature_goals: Mapping[str, Sequence[int]],
+                where: str) -> None:
+    """Refuse constraints that more pairs of goals inherit than can be listed."""
+    n_pairs = 0
+    for index, constraint in enumerate(constraints):
+        n_pairs += (len(feature_goals[constraint.control_feature])
+                    * len(feature_goals[constraint.condition_feature]))
+        if n_pairs > MAX_PAIRS:
+            raise LimitError(f"{where}: constraints[{index}]: with '{constraint.text}' {n_pairs} "
+                             f'pairs of goals inherit a constraint; at most {MAX_PAIRS} may')
 
 
 def inherit(constraints: Sequence[Constraint],

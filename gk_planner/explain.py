@@ -126,7 +126,7 @@ class Explanation:
 
     def _state_line(self) -> str:
         idle = [name for name in self.task.goal_names if name not in self.relevant]
-        count = 'more than max_task_states' if self.n_states is None else str(self.n_states)
+        count = 'more than fit into task_memory' if self.n_states is None else str(self.n_states)
         return (f'task states that can be reached: {count}, over {len(self.relevant)} of '
                 f'{len(self.task.goals)} bits'
                 + (f' (without {_listed(idle)})' if idle else ''))
@@ -178,14 +178,14 @@ def explain(task: Task, space: BaseSpace | None = None,
 def _decide(task: Task, legs: Legs, site_nodes: list[NDArray[np.int64]], config: Config,
             ) -> tuple[InfeasibleError | None, LimitError | None]:
     """Return why the task cannot be done, or what kept that from being known."""
-    if task.formula.holds(task.initial_bits):
+    if task.is_done:
         return None, None
     try:
         # Clause by clause is much quicker than to search the task states, where it decides.
         decided = decided_by_clauses(task, legs)
         if decided is not None:
             return (None if decided else explain_infeasible(task, legs, site_nodes, config)), None
-        solve_on_legs(task, legs, site_nodes, config, completion_cost=0.0)
+        solve_on_legs(task, legs, site_nodes, config, completion_cost=0.0, beyond_table=False)
     except InfeasibleError as error:
         return error, None
     except LimitError as error:
@@ -211,7 +211,7 @@ def _relevant(task: Task, legs: Legs, config: Config) -> tuple[int, ...]:
 
 def _count_states(task: Task, goals: tuple[int, ...], config: Config) -> int | None:
     try:
-        return len(reachable_states(task, goals, config.max_task_states).words)
+        return len(reachable_states(task, goals, config.task_memory * 1_000_000))
     except LimitError:
         return None
 

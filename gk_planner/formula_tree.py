@@ -6,6 +6,7 @@ the accepting task states {sigma : B(sigma)} (paper, Section "Boolean Ordered Go
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 import operator
 from typing import Any, TypeVar
 
@@ -96,11 +97,11 @@ class Formula:
 
     def goals_in_order(self) -> tuple[int, ...]:
         """Return the goal indices in the order of their first appearance."""
-        return tuple(self.polarity())
+        return tuple(self.polarity)
 
     def support(self) -> frozenset[int]:
         """Return the goal indices that occur in the formula, whether or not they matter."""
-        return frozenset(self.polarity())
+        return frozenset(self.polarity)
 
     def evaluate(self, bit: Callable[[int], T]) -> T:
         """Return the value of the formula, element by element.
@@ -124,8 +125,9 @@ class Formula:
         """Return whether the formula holds in one task state."""
         return bool(self.evaluate(lambda index: bool(bits[index])))
 
+    @cached_property
     def polarity(self) -> dict[int, frozenset[int]]:
-        """Return for every goal of the support the signs with which it occurs.
+        """For every goal of the support the signs with which it occurs.
 
         +1 means that setting the bit can help, -1 that it can hurt, as in negation normal form:
         a goal with {+1} alone never makes a true formula false. Operands of ``^`` and ``<->``

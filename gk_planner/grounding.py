@@ -75,7 +75,8 @@ class Grounding:
                   for goal, cells in enumerate(self.goal_cells)]
         candidates = _union([np.array([self.start_cell]),
                              *(self._border(cells, ways=(True,)) for cells in moving)])
-        return tuple(np.intersect1d(cells, candidates, assume_unique=True) for cells in moving)
+        return tuple(cells if cells.size <= 1 else  # its own border, and there may be thousands
+                     np.intersect1d(cells, candidates, assume_unique=True) for cells in moving)
 
     def _contact_nodes(self) -> tuple[Cells, ...]:
         nodes = []

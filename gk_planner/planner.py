@@ -14,7 +14,7 @@ import numpy as np
 from gk_planner.base_space import BaseSpace
 from gk_planner.boolean_task import Site, Task
 from gk_planner.checkpoint import Checkpoint, proceed
-from gk_planner.errors import RegroundError, StartError, TaskError
+from gk_planner.errors import LimitError, RegroundError, StartError, TaskError
 from gk_planner.formula import nearest
 from gk_planner.grounding import ground, Grounding
 from gk_planner.option_legs import OptionLegs
@@ -32,6 +32,9 @@ class Planner:
     ----------
     base_space : BaseSpace
         The map with its configuration.
+    former : Planner, optional
+        The planner of the map before a change; options that it knows are repaired where only a
+        little has changed.
 
     Attributes
     ----------
@@ -40,9 +43,10 @@ class Planner:
 
     """
 
-    def __init__(self, base_space: BaseSpace) -> None:
+    def __init__(self, base_space: BaseSpace, former: 'Planner | None' = None) -> None:
         self.base_space = base_space
-        self.library = OptionLibrary(base_space)
+        self.library: OptionLibrary = OptionLibrary(
+            base_space, None if former is None else former.library)
         self._last_task: Task | None = None
 
     def plan(self, task: Task, start: tuple[float, float] | None = None, *,
@@ -116,29 +120,42 @@ class Planner:
         soft = config.temperature > 0
         warnings = (*task.warnings, *grounding.warnings)
         timing = {'base_space': self.base_space.build_ms, 'options': 0.0, 'task': 0.0}
-        if task.formula.holds(task.initial_bits):
+        if task.is_done:
             return Plan((), 0.0, True, 0.0, warnings, timing, 0.0 if soft else None)
 
         began = time.perf_counter()
         # What only an unplaced goal waits for counts too: it may explain why there is no plan.
         goals = range(len(task.goals)) if task.trigger == 'contact' else relevant_goals(
             task, range(len(task.goals)), drop_harmful=not soft)
+        _check_size(grounding, goals, config.max_nodes)
+        checkpoint()
         legs = OptionLegs(self.library, grounding, goals, checkpoint)
         table = legs.legs
         timing['options'] = _milliseconds(began)
 
         began = time.perf_counter()
         unit = self.base_space.resolution * config.temperature if soft else 1.0
-        policy, nodes = solve_on_legs(task, table, legs.site_nodes(), config,
-                                      completion_cost=config.option_cost / unit,
-                                      checkpoint=checkpoint)
-        options = plan_options(policy.rollout(), nodes, legs, policy.states, config.option_cost,
-                               start_tolerance)
+        run = solve_on_legs(task, table, legs.site_nodes(), config,
+                            completion_cost=config.option_cost / unit, checkpoint=checkpoint)
+        options = plan_options(run.way, legs, config.option_cost, start_tolerance)
         timing['task'] = _milliseconds(began)
 
         cost = float(np.sum([option.cost for option in options]))
-        return Plan(options, cost, not soft, 0.0 if soft else cost, warnings, timing,
-                    policy.value() if soft else None)
+        plan = Plan(options, cost, run.optimal, cost if run.bound is None else run.bound,
+                    warnings, timing, run.value)
+        if soft or run.optimal:
+            return plan
+        return dataclasses.replace(plan, warnings=(*warnings, (
+            f'not proven optimal within time_limit {config.time_limit:g} s: any plan costs at '
+            f'least {plan.bound:.3f} m, {plan.gap:.1%} less')))
+
+
+def _check_size(grounding: Grounding, goals: Iterable[int], max_nodes: int) -> None:
+    """Refuse a task of too many nodes before any option is solved for them."""
+    n_nodes = sum(len(grounding.nodes[goal]) for goal in goals)
+    if n_nodes > max_nodes:
+        raise LimitError(f'{grounding.task.source}: its goals are completed at {n_nodes} cells, '
+                         f'more than max_nodes {max_nodes}; leave out sites or raise max_nodes')
 
 
 def regrounded(task: Task, sites: Iterable[Mapping[str, Any]], removed: Iterable[str],

@@ -101,7 +101,7 @@ class PlanningQueue:
             # Maps may come faster than they are built: only the newest one counts.
             if grid_map is None or number != self._builds:
                 return None
-            return Planner(BaseSpace(grid_map, config))
+            return Planner(BaseSpace(grid_map, config), former=self.planner)
 
         def outcome(planner: Planner | None, error: GkPlannerError | None) -> None:
             if number != self._builds:

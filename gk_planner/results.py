@@ -84,6 +84,11 @@ class Plan:
     value: float | None = None
 
     @property
+    def gap(self) -> float:
+        """How much of the cost a better plan could save at most, from 0 to 1."""
+        return 1 - self.bound / self.cost if self.cost > self.bound else 0.0
+
+    @property
     def waypoints(self) -> tuple[Point, ...]:
         """One point per option: where its goal is completed."""
         return tuple(option.position for option in self.options)
@@ -98,4 +103,6 @@ class Plan:
             'timing_ms': dict(self.timing_ms)}
         if self.value is not None:
             plan['value'] = self.value
+        elif not self.optimal:
+            plan['gap'] = self.gap
         return plan

@@ -1,8 +1,10 @@
 """The task layer alone: from a task and a cost matrix to the cheapest sequence of completions."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from numba import njit
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -10,15 +12,27 @@ from gk_planner.boolean_task import Task
 from gk_planner.checkpoint import Checkpoint, proceed
 from gk_planner.config import Config
 from gk_planner.conflicts import decided_by_clauses, explain_infeasible
-from gk_planner.errors import InputError
-from gk_planner.goal_kernel import build_goal_kernel, Legs
+from gk_planner.errors import InputError, LimitError
+from gk_planner.goal_kernel import Legs
+from gk_planner.state_listing import FLIP_BYTES, STATE_BYTES
+from gk_planner.task_engine import is_installed, solve_by_engine
 from gk_planner.task_policy import solve_task_policy, TaskPolicy
-from gk_planner.task_states import reachable_states, relevant_goals
+from gk_planner.task_states import (
+    most_states,
+    reachable_states,
+    relevant_goals,
+    subset_states,
+    SubsetStates,
+    TaskStates,
+)
 
 # Largest matrix for which the triangle inequality is checked (cubic work).
 _MAX_TRIANGLE_CHECK = 300
 # Sums of legs that are shorter by this part only are equal up to rounding.
 _ROUNDING = 1e-12
+# With more bits than this it is worth asking the clauses of the formula first.
+_MANY_BITS = 16
+_DEFAULT = Config()
 
 
 @dataclass(frozen=True)
@@ -37,6 +51,9 @@ class TaskSolution:
         No sequence costs less.
     value : float or None
         At temperature > 0: -log z of the entry.
+    policy : TaskPolicy or None
+        The answer from every reachable task state; None if there is nothing to do, or if the
+        task was too large for a table.
 
     """
 
@@ -45,50 +62,164 @@ class TaskSolution:
     optimal: bool
     bound: float
     value: float | None = None
+    policy: TaskPolicy | None = field(default=None, repr=False, compare=False)
+
+
+class Stop(NamedTuple):
+    """A jump to a node of given legs, which flips its bit or passes over a done site."""
+
+    node: int
+    flips: bool
+
+
+@dataclass(frozen=True, eq=False)
+class TaskRun:
+    """What was found on given legs.
+
+    Attributes
+    ----------
+    way : tuple of Stop
+        From the start to the first state in which the formula holds.
+    optimal : bool
+        Whether no way is cheaper (at temperature > 0: false).
+    bound : float or None
+        No way costs less; None stands for the cost of this one.
+    policy : TaskPolicy or None
+        On the nodes that matter; None if the task was too large for a table.
+    nodes : ndarray of int
+        The number in the legs of every node of the policy.
+
+    """
+
+    way: tuple[Stop, ...]
+    optimal: bool
+    bound: float | None
+    policy: TaskPolicy | None
+    nodes: NDArray[np.int64]
+
+    @property
+    def value(self) -> float | None:
+        """-log z of the entry at temperature > 0."""
+        return self.policy.value() if self.policy is not None and self.policy.soft else None
 
 
 def solve_on_legs(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]], config: Config,
-                  *, completion_cost: float, prune: bool = True,
-                  checkpoint: Checkpoint = proceed,
-                  ) -> tuple[TaskPolicy, NDArray[np.int64]]:
+                  *, completion_cost: float, prune: bool = True, beyond_table: bool = True,
+                  checkpoint: Checkpoint = proceed) -> TaskRun:
     """Solve the task on given legs.
 
-    Returns
-    -------
-    policy : TaskPolicy
-        On the nodes that matter.
-    nodes : ndarray of int
-        The number in ``legs`` of every node of the policy.
+    Parameters
+    ----------
+    task, legs : Task, Legs
+        What is to be done, and what it costs to get from node to node.
+    site_nodes : sequence of ndarray
+        The nodes of every site, for the reason why there is no plan.
+    config : Config
+        Temperature and limits.
+    completion_cost : float
+        q_sigma of one completion, in the unit of the legs.
+    prune : bool
+        Leave out goals that cannot matter; right if the legs obey the triangle inequality.
+    beyond_table : bool
+        Search tasks that are too large for a table.
+    checkpoint : callable
+        Called now and then; may raise to stop.
 
     Raises
     ------
     InfeasibleError
         If no sequence makes the formula hold; it carries the irreducible conflict.
     LimitError
-        If the table of task states would be too large.
+        If the table of task states would be too large, and nothing else can serve.
 
     """
-    soft = config.temperature > 0
     reachable = legs.reachable()
-    possible = np.unique(legs.node_goal[reachable]).tolist()
-    if legs.passes_done:
-        goals = tuple(possible)
-    elif not prune:
-        goals = tuple(goal for goal in possible if goal not in task.done - task.reversible)
-    else:
-        goals = relevant_goals(task, possible, drop_harmful=not soft)
-    nodes = np.flatnonzero(reachable & np.isin(legs.node_goal, goals))
+    goals = _goals_that_matter(task, legs, reachable, prune, soft=config.temperature > 0)
+    takes_part = np.zeros(len(task.goals), dtype=bool)
+    takes_part[list(goals)] = True
+    nodes = np.flatnonzero(reachable & takes_part[legs.node_goal])
     kept = legs.restricted(nodes)
-    if 2 ** len(goals) > config.max_task_states and decided_by_clauses(task, kept) is False:
+    if len(goals) > _MANY_BITS and decided_by_clauses(task, kept) is False:
         raise explain_infeasible(task, legs, site_nodes, config)
-    states = reachable_states(task, goals, config.max_task_states, checkpoint)
-    checkpoint()
-    policy = solve_task_policy(states, kept, build_goal_kernel(states, kept),
-                               completion_cost=completion_cost, soft=soft,
-                               max_sweeps=config.max_iterations)
-    if not np.isfinite(policy.value()):
+    problem = _Problem(task, goals, kept, nodes, config, completion_cost, checkpoint)
+    try:
+        run = _by_table(problem)
+    except LimitError:
+        _check_engine(problem, beyond_table)
+        run = _by_engine(problem)
+    if run is None:
         raise explain_infeasible(task, legs, site_nodes, config)
-    return policy, nodes
+    return run
+
+
+class _Problem(NamedTuple):
+    """A task on the legs between the nodes that matter, and the numbers of these nodes."""
+
+    task: Task
+    goals: tuple[int, ...]
+    legs: Legs
+    nodes: NDArray[np.int64]
+    config: Config
+    completion_cost: float
+    checkpoint: Checkpoint
+
+
+def _goals_that_matter(task: Task, legs: Legs, reachable: NDArray[np.bool_], prune: bool,
+                       soft: bool) -> tuple[int, ...]:
+    possible = sorted(set(legs.node_goal[reachable].tolist()))
+    if legs.passes_done:
+        return tuple(possible)
+    if not prune:
+        return tuple(goal for goal in possible if goal not in task.done - task.reversible)
+    return relevant_goals(task, possible, drop_harmful=not soft)
+
+
+def _by_table(problem: _Problem) -> TaskRun | None:
+    task, goals, legs, nodes, config, completion_cost, checkpoint = problem
+    max_bytes = config.task_memory * 1_000_000
+    soft = config.temperature > 0
+    states: SubsetStates | TaskStates | None = None
+    if not legs.passes_done:
+        states = subset_states(task, goals, max_bytes)
+    if states is None:
+        states = reachable_states(task, goals, max_bytes, checkpoint)
+    policy = solve_task_policy(states, legs, completion_cost=completion_cost, soft=soft,
+                               max_sweeps=config.max_iterations, max_bytes=max_bytes,
+                               checkpoint=checkpoint)
+    way = policy.rollout()
+    if not way:
+        return None
+    places = nodes[[jump.node for jump in way]].tolist()
+    return TaskRun(tuple(map(Stop, places, [jump.flips for jump in way])), not soft,
+                   0.0 if soft else None, policy, nodes)
+
+
+def _by_engine(problem: _Problem) -> TaskRun | None:
+    task, goals, legs, nodes, config, completion_cost, checkpoint = problem
+    run = solve_by_engine(task, goals, legs, completion_cost=completion_cost,
+                          time_limit=config.time_limit, checkpoint=checkpoint)
+    if run is None:
+        return None
+    return TaskRun(tuple(Stop(node, True) for node in nodes[list(run.nodes)].tolist()),
+                   run.optimal, run.bound, None, nodes)
+
+
+def _check_engine(problem: _Problem, is_wanted: bool) -> None:
+    """Raise the error that says how large the table would be, if there is no way around it."""
+    task, goals, legs, _, config, *_ = problem
+    if legs.passes_done or config.temperature > 0 or not task.reversible.isdisjoint(goals):
+        advice = ('reversible goals, trigger contact and temperature > 0 need the table; '
+                  'add constraints or raise task_memory')
+    elif is_wanted and is_installed():
+        return
+    else:
+        advice = ('install OR-Tools (pip install ortools) to search without the table, add '
+                  'constraints or raise task_memory')
+    n_states = most_states(task, goals)
+    n_bytes = n_states * (STATE_BYTES + len(goals) * FLIP_BYTES // 2)
+    raise LimitError(f'{task.source}: the table of task states does not fit into task_memory '
+                     f'{config.task_memory} MB; over {len(goals)} goals it has up to '
+                     f'{n_states:.3g} states and {n_bytes / 1e6:.3g} MB; {advice}')
 
 
 def solve_task(task: Task, site_costs: ArrayLike, start_costs: ArrayLike,
@@ -115,28 +246,24 @@ def solve_task(task: Task, site_costs: ArrayLike, start_costs: ArrayLike,
         If the task cannot be done.
 
     """
-    config = config or Config()
+    config = config or _DEFAULT
     n_sites = len(task.sites)
     between = _checked_costs(site_costs, (n_sites, n_sites), 'site_costs')
     entry = _checked_costs(start_costs, (n_sites,), 'start_costs')
     legs, site_nodes = legs_of_sites(task, between, entry)
     soft = config.temperature > 0
-    if task.formula.holds(task.initial_bits):
+    if task.is_done:
         return TaskSolution(0.0, (), True, 0.0, 0.0 if soft else None)
-    policy, nodes = solve_on_legs(task, legs, site_nodes, config,
-                                  completion_cost=config.option_cost,
-                                  prune=soft or _is_metric(legs, bool(task.reversible)))
-    way = policy.rollout()
-    cost, node = 0.0, None
-    for jump in way:
-        leg = policy.legs.entry if node is None else (
-            policy.legs.flip[node] if jump.flips else policy.legs.through[node])
-        cost += float(leg[jump.node]) + (config.option_cost if jump.flips else 0.0)
-        node = jump.node
-    site_of = {int(places[0]): site for site, places in zip(task.sites, site_nodes, strict=True)}
-    sequence = tuple(site_of[int(nodes[jump.node])].name for jump in way if jump.flips)
-    return TaskSolution(cost, sequence, not soft, 0.0 if soft else cost,
-                        policy.value() if soft else None)
+    run = solve_on_legs(task, legs, site_nodes, config, completion_cost=config.option_cost,
+                        prune=soft or _is_metric(legs, bool(task.reversible)))
+    cost, row = 0.0, legs.entry
+    for stop in run.way:
+        cost += float(row[stop.node]) + (config.option_cost if stop.flips else 0.0)
+        row = legs.flip[stop.node]
+    order = np.argsort(np.concatenate(site_nodes)).tolist()
+    sequence = tuple(task.sites[order[stop.node]].name for stop in run.way if stop.flips)
+    return TaskSolution(cost, sequence, run.optimal, cost if run.bound is None else run.bound,
+                        run.value, run.policy)
 
 
 def legs_of_sites(task: Task, between: NDArray[np.float64], entry: NDArray[np.float64],
@@ -144,9 +271,9 @@ def legs_of_sites(task: Task, between: NDArray[np.float64], entry: NDArray[np.fl
     """Return legs with one node per site, and the node of every site."""
     goals = np.array(task.site_goals, dtype=np.int64)
     order = np.argsort(goals, kind='stable')
-    flip = between[np.ix_(order, order)]
+    flip = between[order[:, None], order]
     legs = Legs(goals[order], flip, flip, entry[order], task.trigger == 'contact')
-    return legs, [np.flatnonzero(order == site) for site in range(len(goals))]
+    return legs, list(np.argsort(order)[:, None])
 
 
 def _checked_costs(values: ArrayLike, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
@@ -157,7 +284,7 @@ def _checked_costs(values: ArrayLike, shape: tuple[int, ...], name: str) -> NDAr
     if costs.shape != shape:
         raise InputError(f'{name}: expected shape {shape} for {shape[0]} sites, '
                          f'got {costs.shape}')
-    if np.isnan(costs).any() or (costs < 0).any():
+    if not (costs >= 0).all():
         raise InputError(f'{name}: entries must be >= 0 or inf, not negative or NaN')
     return costs
 
@@ -169,8 +296,18 @@ def _is_metric(legs: Legs, may_return: bool) -> bool:
     """
     if len(legs.entry) > _MAX_TRIANGLE_CHECK:
         return False
-    direct = np.vstack([legs.flip, legs.entry])
-    if not may_return:
-        np.fill_diagonal(direct, 0.0)
-    return not any((direct[:, middle, None] + direct[middle] < direct * (1 - _ROUNDING)).any()
-                   for middle in range(len(legs.entry)))
+    return bool(_obeys_triangle(np.vstack([legs.flip, legs.entry]), may_return))
+
+
+@njit(cache=True, nogil=True)
+def _obeys_triangle(costs: NDArray[np.float64], may_return: bool) -> bool:
+    """costs[i, j] <= costs[i, k] + costs[k, j], where the last row is the start."""
+    for origin in range(costs.shape[0]):
+        for middle in range(costs.shape[1]):
+            first = costs[origin, middle] if may_return or origin != middle else 0.0
+            for end in range(costs.shape[1]):
+                second = costs[middle, end] if may_return or middle != end else 0.0
+                direct = costs[origin, end] if may_return or origin != end else 0.0
+                if first + second < direct * (1 - _ROUNDING):
+                    return False
+    return True

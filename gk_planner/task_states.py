@@ -1,14 +1,16 @@
-"""Task states: which bits matter, which flips are allowed, and all states that can be reached.
+"""Task states: which bits matter, and all states that allowed flips lead to.
 
-A task state sigma is a row of 64-bit words, so any number of goals is as good as any other. The
-transition kernel P_sigma and the ordering cost q_sigma_alpha (eq. BOG_order_cost) become two
-masks per flip: the bits that must be 1 and the bits that must be 0. Only states that flips lead to
-from the initial state are listed; accepting states end the task (first exit).
+P_sigma is kept in one of two forms. :class:`TaskStates` lists the states that can be reached, each
+a row of 64-bit words, and their flips: any number of goals is as good as any other, and the work
+grows with what the constraints allow, not with 2^N. :class:`SubsetStates` serves few irreversible
+bits, where the set of bits is the number of the state. Accepting states end the task (first exit).
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+import math
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +18,14 @@ from numpy.typing import NDArray
 from gk_planner.boolean_task import Task
 from gk_planner.checkpoint import Checkpoint, proceed
 from gk_planner.errors import LimitError
+from gk_planner.state_listing import list_states, mark_subsets, SubsetMasks
+from gk_planner.task_rules import task_rules, Words
 
-Words = NDArray[np.uint64]
 _ONE = np.uint64(1)
-_BIT_COUNT = np.array([value.bit_count() for value in range(256)], dtype=np.uint8)
+# With more bits the masks alone would fill the memory.
+_MAX_SUBSET_BITS = 24
+# What the masks and the first value of a set need.
+_SUBSET_BYTES = 17
 
 
 def relevant_goals(task: Task, possible: Iterable[int], *, drop_harmful: bool) -> tuple[int, ...]:
@@ -40,7 +46,7 @@ def relevant_goals(task: Task, possible: Iterable[int], *, drop_harmful: bool) -
     flippable = set(possible) - (task.done - task.reversible)
     bits = task.initial_bits
     wanted = set()
-    for goal, signs in task.formula.polarity().items():
+    for goal, signs in task.formula.polarity.items():
         if not drop_harmful or (-1 if bits[goal] else +1) in signs:
             wanted.add(goal)
     relevant: set[int] = set()
@@ -64,10 +70,13 @@ class TaskStates:
     goals : tuple of int
         The goal of every bit.
     words : ndarray of uint64, shape (n_states, n_words)
-        State 0 is the initial one; flips lead to later states unless a bit is reversible.
+        The first is the initial one; flips lead to later states unless a bit is reversible.
     accepting : ndarray of bool, shape (n_states,)
-    flip_source, flip_bit, flip_target : ndarray of int
-        The allowed flips, ordered by source, then bit.
+    flip_start : ndarray of int64, shape (n_states + 1,)
+        The flips of state s are ``flip_start[s]:flip_start[s + 1]``, ordered by bit.
+    flip_bit : ndarray of uint16
+    flip_target : ndarray of int32
+        The state that a flip leads to.
     is_acyclic : bool
         No bit is reversible: every flip leads to a later state.
 
@@ -77,21 +86,35 @@ class TaskStates:
     goals: tuple[int, ...]
     words: Words
     accepting: NDArray[np.bool_]
-    flip_source: NDArray[np.int64]
-    flip_bit: NDArray[np.int64]
-    flip_target: NDArray[np.int64]
+    flip_start: NDArray[np.int64]
+    flip_bit: NDArray[np.uint16]
+    flip_target: NDArray[np.int32]
     is_acyclic: bool
+    initial = 0
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def numbers(self) -> NDArray[np.int64]:
+        """Return the numbers of the states that can be reached."""
+        return np.arange(len(self))
+
+    @property
+    def flip_source(self) -> NDArray[np.int64]:
+        """The state that a flip leads from."""
+        return np.repeat(np.arange(len(self)), np.diff(self.flip_start))
 
     def bits(self, state: int) -> tuple[bool, ...]:
         """Return the full task state: the value of every goal of the task."""
         values = list(self.task.initial_bits)
+        words = [int(word) for word in self.words[state]]
         for bit, goal in enumerate(self.goals):
-            values[goal] = bool(_column(self.words[state:state + 1], bit)[0])
+            values[goal] = bool((words[bit >> 6] >> (bit & 63)) & 1)
         return tuple(values)
 
     def is_set(self, bit: int) -> NDArray[np.bool_]:
         """Return for every state whether a bit is 1."""
-        return _column(self.words, bit)
+        return ((self.words[:, bit >> 6] >> np.uint64(bit & 63)) & _ONE).astype(bool)
 
     def index(self, bits: Iterable[bool]) -> int | None:
         """Return the index of a full task state, None if it cannot be reached."""
@@ -99,151 +122,107 @@ class TaskStates:
 
     @cached_property
     def _index_of(self) -> dict[tuple[bool, ...], int]:
-        return {self.bits(state): state for state in range(len(self.words))}
+        return {self.bits(state): state for state in range(len(self))}
 
 
 @dataclass(frozen=True, eq=False)
-class _Flips:
-    """Masks of the allowed flips: ``ones``/``zeros``[value, bit] must be set/clear in sigma."""
+class SubsetStates:
+    """All sets of a few irreversible bits, of which some can be reached.
 
-    ones: Words
-    zeros: Words
-    possible: NDArray[np.bool_]
+    Attributes
+    ----------
+    goals : tuple of int
+        The goal of every bit; bit b of the number of a state belongs to ``goals[b]``.
+    masks : SubsetMasks
+        Per state the bits that may flip next, and those that may have flipped last.
+    initial : int
+        The state at the start.
 
-    @classmethod
-    def of(cls, task: Task, goals: tuple[int, ...]) -> '_Flips':
-        bit_of = {goal: bit for bit, goal in enumerate(goals)}
-        n_bits, n_words = len(goals), max(1, -(-len(goals) // 64))
-        masks = np.zeros((2, 2, n_bits, n_words), dtype=np.uint64)
-        possible = np.ones((2, n_bits), dtype=bool)
-        for bit, goal in enumerate(goals):
-            possible[1, bit] = goal in task.reversible
-        for rule in task.bit_constraints:
-            if rule.control not in bit_of:
-                continue
-            control = bit_of[rule.control]
-            if rule.condition in bit_of:
-                condition = bit_of[rule.condition]
-                masks[1 - rule.condition_value, rule.control_value, control,
-                      condition >> 6] |= _ONE << np.uint64(condition & 63)
-            elif task.initial_bits[rule.condition] == bool(rule.condition_value):
-                possible[rule.control_value, control] = False
-        return cls(masks[1], masks[0], possible)
+    """
 
-    def allowed(self, words: Words, bit: int) -> NDArray[np.bool_]:
-        """Return for every state whether the bit may flip."""
-        is_set = _column(words, bit)
-        result = np.zeros(len(words), dtype=bool)
-        for value in (0, 1):
-            if self.possible[value, bit]:
-                ones, zeros = self.ones[value, bit], self.zeros[value, bit]
-                result |= ((is_set == bool(value)) & ((words & ones) == ones).all(axis=1)
-                           & ((words & zeros) == 0).all(axis=1))
-        return result
+    task: Task
+    goals: tuple[int, ...]
+    masks: SubsetMasks
+    initial: int
+
+    def __len__(self) -> int:
+        return 1 + int(np.count_nonzero(self.masks.last))
+
+    def numbers(self) -> NDArray[np.int64]:
+        """Return the numbers of the states that can be reached."""
+        is_reached = self.masks.last > 0
+        is_reached[self.initial] = True
+        return np.flatnonzero(is_reached)
+
+    @property
+    def accepting(self) -> NDArray[np.bool_]:
+        """Whether the formula holds, for every state that can be reached."""
+        return self.masks.accepting
+
+    def bits(self, state: int) -> tuple[bool, ...]:
+        """Return the full task state: the value of every goal of the task."""
+        values = list(self.task.initial_bits)
+        for bit, goal in enumerate(self.goals):
+            values[goal] = bool((state >> bit) & 1)
+        return tuple(values)
+
+    def index(self, bits: Iterable[bool]) -> int | None:
+        """Return the number of a full task state, None if it cannot be reached."""
+        values = tuple(bool(bit) for bit in bits)
+        state = sum(values[goal] << bit for bit, goal in enumerate(self.goals))
+        is_reached = state == self.initial or self.masks.last[state]
+        return state if is_reached and self.bits(state) == values else None
 
 
-def reachable_states(task: Task, goals: tuple[int, ...], max_states: int,
+def most_states(task: Task, goals: tuple[int, ...]) -> int:
+    """Return a bound on the number of task states, without listing any.
+
+    Irreversible goals that come one before the other form chains; of a chain of n goals only the
+    first ones can be done, in n + 1 ways.
+    """
+    before: dict[int, set[int]] = {goal: set() for goal in goals if goal not in task.reversible}
+    for rule in task.bit_constraints:
+        if rule.control in before and rule.condition in before and (
+                rule.control_value == rule.condition_value == 0):
+            before[rule.control].add(rule.condition)
+    try:
+        order = list(TopologicalSorter(before).static_order())
+    except CycleError:
+        order = []
+    chains: list[list[int]] = []
+    behind: dict[int, set[int]] = {}
+    for goal in order:
+        behind[goal] = set().union(*({first} | behind[first] for first in before[goal]))
+        joined = [chain for chain in chains if chain[-1] in behind[goal]]
+        if joined:
+            max(joined, key=len).append(goal)
+        else:
+            chains.append([goal])
+    n_free = len(goals) - len(order)
+    return int(2 ** n_free * math.prod(len(chain) + 1 for chain in chains))
+
+
+def reachable_states(task: Task, goals: tuple[int, ...], max_bytes: int,
                      checkpoint: Checkpoint = proceed) -> TaskStates:
-    """List every task state that allowed flips lead to, layer by layer.
+    """List every task state that allowed flips lead to.
 
     Raises
     ------
     LimitError
-        If there are more than ``max_states``.
+        If the list would need more than ``max_bytes`` of memory.
 
     """
-    flips = _Flips.of(task, goals)
-    n_words = flips.ones.shape[-1]
-    layer = np.zeros((1, n_words), dtype=np.uint64)
-    for bit, goal in enumerate(goals):
-        if goal in task.done:
-            layer[0, bit >> 6] |= _ONE << np.uint64(bit & 63)
-    is_acyclic = not any(goal in task.reversible for goal in goals)
-    layers, accepting = [layer], [_accepts(task, goals, layer)]
-    sources, bits, targets = [], [], []
-    n_states, first = 1, 0
-    while len(layer):
-        checkpoint()
-        found = _layer_flips(flips, layers, ~accepting[-1], max_states - n_states)
-        if found is None:
-            raise _limit_error(task, goals, max_states)
-        row, flipping = found
-        flipped = layer[row]
-        flipped[np.arange(len(row)), flipping >> 6] ^= (
-            _ONE << (flipping & 63).astype(np.uint64))
-        # Irreversible flips never come back to an earlier layer.
-        known = layer[:0] if is_acyclic else np.concatenate(layers)
-        target, layer = _number_rows(known, flipped)
-        target[target >= len(known)] += n_states - len(known)
-        sources.append(first + row)
-        bits.append(flipping)
-        targets.append(target)
-        first, n_states = n_states, n_states + len(layer)
-        if n_states > max_states:
-            raise _limit_error(task, goals, max_states)
-        layers.append(layer)
-        accepting.append(_accepts(task, goals, layer))
-    source, flip_bit = np.concatenate(sources), np.concatenate(bits)
-    order = np.lexsort((flip_bit, source))
-    return TaskStates(task, goals, np.concatenate(layers), np.concatenate(accepting),
-                      source[order], flip_bit[order], np.concatenate(targets)[order], is_acyclic)
+    lists, is_complete = list_states(task_rules(task, goals), max_bytes, checkpoint)
+    if not is_complete:
+        raise LimitError(f'{task.source}: more than {len(lists.words)} task states can be reached '
+                         f'over {len(goals)} goals; add constraints or raise task_memory')
+    return TaskStates(task, goals, *lists, is_acyclic=task.reversible.isdisjoint(goals))
 
 
-def _layer_flips(flips: _Flips, layers: list[Words], is_open: NDArray[np.bool_],
-                 room: int) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Return row and bit of every flip from the open states of the last layer.
-
-    None if these flips lead to more than ``room`` new states, noticed before any is built: a
-    state with as many changed bits as layers before it, and one more flipped, is new, and no
-    state with k changed bits is reached by more than k such flips.
-    """
-    depth = len(layers) - 1
-    expand = np.flatnonzero(is_open)
-    words = layers[-1][expand]
-    changed = words ^ layers[0]
-    is_outermost = _BIT_COUNT[changed.view(np.uint8)].sum(axis=1, dtype=np.int64) == depth
-    rows, bits, n_outward = [expand[:0]], [expand[:0]], 0
-    for bit in range(flips.possible.shape[1]):
-        allowed = flips.allowed(words, bit)
-        n_outward += int(np.count_nonzero(allowed & is_outermost & ~_column(changed, bit)))
-        if n_outward > room * (depth + 1):
-            return None
-        rows.append(expand[allowed])
-        bits.append(np.full(len(rows[-1]), bit))
-    return np.concatenate(rows), np.concatenate(bits)
-
-
-def _limit_error(task: Task, goals: tuple[int, ...], max_states: int) -> LimitError:
-    return LimitError(
-        f'{task.source}: more than {max_states} task states can be reached over '
-        f'{len(goals)} goals; add constraints or raise max_task_states')
-
-
-def _number_rows(known: Words, rows: Words) -> tuple[NDArray[np.int64], Words]:
-    """Number ``rows``: as in ``known`` where equal, new ones onwards in their sorted order."""
-    both = np.concatenate([known, rows])
-    order = np.lexsort(both.T)
-    is_first = np.ones(len(both), dtype=bool)
-    is_first[1:] = (both[order[1:]] != both[order[:-1]]).any(axis=1)
-    group = np.empty(len(both), dtype=np.int64)
-    group[order] = np.cumsum(is_first) - 1
-    number = np.full(int(is_first.sum()), -1, dtype=np.int64)
-    number[group[:len(known)]] = np.arange(len(known))
-    fresh = np.flatnonzero(number < 0)
-    number[fresh] = len(known) + np.arange(len(fresh))
-    return number[group[len(known):]], both[order[is_first]][fresh]
-
-
-def _column(words: Words, bit: int) -> NDArray[np.bool_]:
-    return np.asarray((words[:, bit >> 6] >> np.uint64(bit & 63)) & _ONE, dtype=bool)
-
-
-def _accepts(task: Task, goals: tuple[int, ...], words: Words) -> NDArray[np.bool_]:
-    bit_of = {goal: bit for bit, goal in enumerate(goals)}
-
-    def column(goal: int) -> NDArray[np.bool_]:
-        if goal in bit_of:
-            return _column(words, bit_of[goal])
-        return np.full(len(words), task.initial_bits[goal])
-
-    return np.array(np.broadcast_to(task.formula.evaluate(column), len(words)))
+def subset_states(task: Task, goals: tuple[int, ...], max_bytes: int) -> SubsetStates | None:
+    """Return the states as sets of bits; None if these are many or may flip back."""
+    if (len(goals) > _MAX_SUBSET_BITS or not task.reversible.isdisjoint(goals)
+            or _SUBSET_BYTES << len(goals) > max_bytes):
+        return None
+    rules = task_rules(task, goals)
+    return SubsetStates(task, goals, mark_subsets(rules), int(rules.initial[0]))

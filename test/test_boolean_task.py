@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from gk_planner.boolean_task import BitConstraint, Constraint, Goal, Site, Task
-from gk_planner.errors import ConstraintError, FormulaError, TaskError
+from gk_planner.errors import ConstraintError, FormulaError, LimitError, TaskError
 from gk_planner.formula import Formula
 
 OFFICE = """
@@ -291,6 +291,14 @@ def test_ten_thousand_sites_load_quickly():
     assert len(task.bit_constraints) == 1429 + 1429 - 1
     assert len(task.site_goals) == 10_000 and task.warnings == ()
     assert time.perf_counter() - begin < 3
+
+
+def test_constraints_that_too_many_pairs_inherit_are_refused():
+    sites = [site(f's{i}', 'odd' if i % 2 else 'even', f'id{i}') for i in range(10_000)]
+    message = (r"^task: constraints\[1\]: with 'odd before even' 25005000 pairs of goals "
+               r'inherit a constraint; at most 1000000 may$')
+    with pytest.raises(LimitError, match=message):
+        Task.from_dict({'sites': sites, 'constraints': ['id1 before odd', 'odd before even']})
 
 
 names = st.sampled_from(['a', 'b', 'c', 'd.e', '_f'])

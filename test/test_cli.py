@@ -241,7 +241,8 @@ def test_negative_numbers_in_any_form_are_a_start(refuse):
 @pytest.mark.parametrize('name', [spec.name for spec in dataclasses.fields(Config)])
 def test_every_setting_is_a_flag(name, run, monkeypatch):
     values = {'connectivity': 4, 'unknown_is_free': True, 'occupied_threshold': 50,
-              'annotations_file': 'notes.yaml', 'max_map_cells': 48, 'max_task_states': 30,
+              'annotations_file': 'notes.yaml', 'option_memory': 1, 'max_map_cells': 48,
+              'max_nodes': 5, 'task_memory': 1,
               'max_iterations': 2000, 'temperature': 0.0, 'clearance_weight': 2.0}
     value = values.get(name, 0.125)
     Path('notes.yaml').write_text('keep_out: []\n')
@@ -320,7 +321,8 @@ def test_no_png_of_an_infeasible_task(run, folder):
     (('plan', 'map.yaml', 'task.yaml', '--start', 'nan', '1'), 'start (nan, 1) is outside'),
     (('plan', 'map.yaml', 'task.yaml', '--start', '2.25', '2'), 'is in a blocked cell'),
     (('plan', 'map.yaml', 'task.yaml', '--max-map-cells', '47'), '8 x 6'),
-    (('plan', 'map.yaml', 'task.yaml', '--max-task-states', '1'), 'raise max_task_states'),
+    (('plan', 'map.yaml', 'task.yaml', '--task-memory', '0', '--temperature', '1'),
+     'raise task_memory'),
     (('plan', '.', 'task.yaml'), '.: cannot be read'),
     (('plan', 'task.yaml', 'map.yaml'), "task.yaml: unknown key 'sites'"),
     (('plan', 'map.pgm', 'task.yaml'), 'map.pgm: not UTF-8 text'),

@@ -45,7 +45,8 @@ def test_every_field_has_a_description_and_a_sound_default(spec):
     ('clearance_weight', 0.5, 'at least 1'),
     ('annotations_file', 3, 'expected str'),
     ('temperature', -1, 'at least 0'),
-    ('max_task_states', 0, 'at least 1'),
+    ('task_memory', -1, 'at least 0'),
+    ('time_limit', 0.0, 'at least 0.1'),
     ('max_iterations', 0, 'at least 1'),
 ])
 def test_a_wrong_value_is_refused_with_its_field(name, value, words):

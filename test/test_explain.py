@@ -189,7 +189,7 @@ def test_irreducible_json():
 ])
 def test_a_hundred_free_goals(formula, n_clauses):
     began = time.perf_counter()
-    explanation = explain(reds(100, formula), config=Config(max_task_states=10_000))
+    explanation = explain(reds(100, formula), config=Config(task_memory=1))
     assert time.perf_counter() - began < 10
     assert explanation.n_clauses == n_clauses
     assert explanation.conflict is None
@@ -197,7 +197,7 @@ def test_a_hundred_free_goals(formula, n_clauses):
 
 
 def test_free_goals_are_feasible_without_listing_their_states():
-    explanation = explain(reds(100, 'all(red)'), config=Config(max_task_states=10_000))
+    explanation = explain(reds(100, 'all(red)'), config=Config(task_memory=1))
     assert explanation.n_states is None
     assert explanation.to_dict()['status'] == 'feasible'
 
@@ -205,9 +205,9 @@ def test_free_goals_are_feasible_without_listing_their_states():
 def test_a_met_limit_is_not_called_feasible():
     # With a reversible bit the clauses alone do not decide.
     explanation = explain(reds(100, 'all(red)', reversible=['red.r0']),
-                          config=Config(max_task_states=10_000))
+                          config=Config(task_memory=1))
     assert explanation.n_states is None
-    assert 'more than max_task_states' in explanation.to_text()
+    assert 'more than fit into task_memory' in explanation.to_text()
     assert explanation.to_text().splitlines()[-1].startswith('undecided: ')
     assert explanation.to_dict()['status'] == 'undecided'
 
@@ -221,7 +221,7 @@ def test_a_met_limit_is_not_called_feasible():
 def test_a_conflict_among_a_hundred_free_goals(formula, constraints, names):
     began = time.perf_counter()
     explanation = explain(reds(100, formula, constraints=constraints),
-                          config=Config(max_task_states=10_000))
+                          config=Config(task_memory=1))
     assert time.perf_counter() - began < 10
     assert {name for _, name in parts(explanation)} == names
 

@@ -164,7 +164,7 @@ def test_deep_nesting_is_refused(text):
 def test_the_deepest_accepted_nesting_can_be_used():
     wraps = MAX_DEPTH // 3
     formula = read('!(c <-> ' * wraps + 'a' + ')' * wraps)
-    assert formula.polarity()[0] == {1, -1}
+    assert formula.polarity[0] == {1, -1}
     assert isinstance(formula.holds([True] * 7), bool)
     assert hash(formula) == hash(read(formula.text)) and formula == read(formula.text)
 
@@ -199,7 +199,7 @@ def test_support_is_syntactic():
     ('atleast(0, red)', {4: set(), 5: set(), 6: set()}),
 ])
 def test_polarity(text, signs):
-    assert read(text).polarity() == signs
+    assert read(text).polarity == signs
 
 
 def test_conjunction_equals_its_own_text_parsed():
@@ -233,7 +233,7 @@ def test_arrays_and_bools_agree_and_polarity_is_sound(text):
     values = np.broadcast_to(formula.evaluate(lambda i: states[:, i]), len(states))
     assert values.dtype == bool
     assert values.tolist() == [formula.holds(state) for state in states.tolist()]
-    for index, signs in formula.polarity().items():
+    for index, signs in formula.polarity.items():
         off, on = values[~states[:, index]], values[states[:, index]]
         assert 1 in signs or not (on & ~off).any()
         assert -1 in signs or not (off & ~on).any()

@@ -11,6 +11,7 @@ from gk_planner.goal_kernel import build_goal_kernel, Legs
 from gk_planner.task_states import reachable_states
 
 INF = np.inf
+BYTES = 1_000_000
 
 
 def random_legs(rng, goals, passes_done=False):
@@ -28,10 +29,10 @@ def test_jumps_are_the_allowed_flips_and_the_done_sites(seed, passes_done):
     task = random_task(rng)
     goals = tuple(range(len(task.goals)))
     legs = random_legs(rng, goals, passes_done)
-    states = reachable_states(task, goals, 1000)
+    states = reachable_states(task, goals, BYTES)
     graph = build_goal_kernel(states, legs)
     stood = set()
-    for state in range(len(states.words)):
+    for state in range(len(states)):
         bits = tuple(int(bit) for bit in states.bits(state))
         expected = []
         if not accepts(task, bits):
@@ -40,21 +41,27 @@ def test_jumps_are_the_allowed_flips_and_the_done_sites(seed, passes_done):
             expected += [(False, goal, state) for goal in goals
                          if passes_done and bits[goal] and goal not in task.reversible]
         jumps = range(graph.jump_start[state], graph.jump_start[state + 1])
-        assert [(bool(graph.jump_flips[jump]), int(graph.jump_bit[jump]),
+        assert [(bool(graph.jump_state[jump] != state), int(graph.jump_bit[jump]),
                  int(graph.jump_state[jump])) for jump in jumps] == expected
         stood |= {(there, goal) for _, goal, there in expected}
     check_stands(graph, stood, legs)
 
 
 def check_stands(graph, stood, legs):
-    """Every place where a jump ends has one value per node of its goal, and nothing else has."""
+    """Every jump has a stand where it ends, with one value per node of its goal."""
     sizes = [int(np.sum(legs.node_goal == bit)) for bit in range(len(graph.node_start) - 1)]
-    found = [(state, int(bit)) for state in range(len(graph.accepting))
-             for bit in graph.stand_bit[graph.state_stands[state]:graph.state_stands[state + 1]]]
-    assert found == sorted(stood)
-    assert np.diff(graph.stand_start).tolist() == [sizes[bit] for _, bit in found]
-    for jump, stand in enumerate(graph.jump_stand):
-        assert found[stand] == (graph.jump_state[jump], graph.jump_bit[jump])
+    found, place = {}, 0
+    for state in range(len(graph.accepting)):
+        assert graph.state_places[state] == place
+        for bit in graph.stand_bit[graph.state_stands[state]:graph.state_stands[state + 1]]:
+            found[place] = state, int(bit)
+            place += sizes[bit]
+    assert graph.state_places[-1] == place
+    assert set(found.values()) == stood
+    assert sorted(graph.jump_place.tolist()) == sorted(found)
+    for state, bit, start in zip(graph.jump_state.tolist(), graph.jump_bit.tolist(),
+                                 graph.jump_place.tolist(), strict=True):
+        assert found[start] == (state, bit)
 
 
 def test_nodes_of_one_goal_stand_together():
@@ -62,19 +69,20 @@ def test_nodes_of_one_goal_stand_together():
         {'name': 'north', 'features': ['coffee']}, {'name': 'south', 'features': ['coffee']},
         {'name': 'room', 'features': ['mail']}]})
     legs = Legs(np.array([0, 0, 1]), np.ones((3, 3)), np.ones((3, 3)), np.ones(3))
-    graph = build_goal_kernel(reachable_states(task, (0, 1), 10), legs)
+    graph = build_goal_kernel(reachable_states(task, (0, 1), BYTES), legs)
     assert graph.node_start.tolist() == [0, 2, 3]
     assert graph.jump_start.tolist() == [0, 2, 3, 4, 4]
     # Stands: coffee done (2 nodes), mail done (1), both done by coffee (2) or by mail (1).
-    assert graph.stand_start.tolist() == [0, 2, 3, 5, 6]
+    assert graph.state_places.tolist() == [0, 0, 2, 3, 6]
+    assert graph.jump_place.tolist() == [0, 2, 3, 4]
 
 
 def test_a_task_without_goals_that_matter_has_no_jumps():
     task = Task.from_dict({'sites': [{'name': 'a', 'features': ['a']}]})
     legs = Legs(np.zeros(0, np.int64), np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0))
-    graph = build_goal_kernel(reachable_states(task, (), 10), legs)
+    graph = build_goal_kernel(reachable_states(task, (), BYTES), legs)
     assert graph.jump_start.tolist() == [0, 0]
-    assert graph.stand_start.tolist() == [0]
+    assert graph.state_places.tolist() == [0, 0]
 
 
 def test_reachable_nodes_follow_chains_of_jumps():

@@ -12,10 +12,11 @@ import pytest
 from random_worlds import random_site, random_world
 from test_full_task_mdp import draw
 
-from gk_planner import BaseSpace, Plan, Planner, Task
+from gk_planner import BaseSpace, Plan, Planner, Task, task_engine
 from gk_planner.config import Config
-from gk_planner.errors import InfeasibleError, RegroundError, StartError, TaskError
+from gk_planner.errors import InfeasibleError, LimitError, RegroundError, StartError, TaskError
 from gk_planner.full_task_mdp import free_cells
+from gk_planner.occupancy_map import OccupancyMap
 
 FLOOR = """
     S...a
@@ -86,6 +87,16 @@ def test_bits_that_cannot_matter_cost_nothing():
     planner, task, start = world(task={'formula': 'b'})
     assert visited(planner.plan(task, start)) == ['b']
     assert len(planner.library) == 1
+
+
+def test_more_nodes_than_allowed_are_refused_before_any_option_is_solved():
+    planner, task, start = world(max_nodes=2)
+    message = 'its goals are completed at 3 cells, more than max_nodes 2; .* raise max_nodes$'
+    with pytest.raises(LimitError, match=message):
+        planner.plan(task, start)
+    assert len(planner.library) == 0
+    planner, task, start = world(task={'formula': 'b & c'}, max_nodes=2)
+    assert visited(planner.plan(task, start)) == ['b', 'c']
 
 
 def test_start_comes_from_the_call_then_from_the_task():
@@ -304,3 +315,38 @@ def test_a_plan_compares_by_what_it_says():
     planner, task, start = world()
     assert planner.plan(task, start) == planner.plan(task, start)
     assert isinstance(planner.plan(task, start), Plan)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_after_a_change_of_the_map_the_plan_is_that_of_a_new_planner(seed):
+    rng = np.random.default_rng(seed)
+    world = random_world(rng)
+    changed = world.grid_map.data.copy()
+    for _ in range(3):
+        row, col = rng.integers(0, changed.shape)
+        changed[row, col] = rng.choice([0, 100])
+    planners = []
+    for data in (world.grid_map.data, changed, world.grid_map.data):
+        grid_map = OccupancyMap(data, world.grid_map.resolution, world.grid_map.origin)
+        space = BaseSpace(grid_map, world.config, world.annotations)
+        planners.append(Planner(space, former=planners[-1] if planners else None))
+        answers = []
+        for planner in (planners[-1], Planner(space)):
+            try:
+                answers.append(as_json(planner.plan(world.task, world.start)))
+            except (InfeasibleError, StartError, TaskError) as error:
+                answers.append(error.to_dict())
+        assert answers[0] == answers[1]
+
+
+def test_a_plan_that_is_not_proven_optimal_says_so(monkeypatch):
+    pytest.importorskip('ortools', reason='the package ortools is not installed')
+    planner, task, start = world(task_memory=0)
+    assert planner.plan(task, start).optimal
+    monkeypatch.setattr(task_engine._Model, 'solve', lambda *_: ('UNKNOWN', None, 6.0))
+    plan = planner.plan(task, start)
+    assert not plan.optimal and plan.cost == 8.0 and plan.bound == 6.0 and plan.gap == 0.25
+    assert plan.to_dict()['gap'] == 0.25
+    assert plan.warnings[-1] == ('not proven optimal within time_limit 30 s: any plan costs at '
+                                 'least 6.000 m, 25.0% less')

@@ -16,14 +16,15 @@ from random_tasks import cheapest, random_costs, random_task
 
 from gk_planner.boolean_task import Task
 from gk_planner.config import Config
-from gk_planner.errors import InfeasibleError, NotConvergedError
+from gk_planner.errors import InfeasibleError, LimitError, NotConvergedError
 from gk_planner.full_task_mdp import accepts, flip_allowed, flipped, start_bits
-from gk_planner.goal_kernel import build_goal_kernel, Legs
+from gk_planner.goal_kernel import Legs
 from gk_planner.task_policy import solve_task_policy
 from gk_planner.task_solver import solve_task
-from gk_planner.task_states import reachable_states
+from gk_planner.task_states import reachable_states, subset_states, SubsetStates
 
 seeds = st.integers(0, 2**32 - 1)
+BYTES = 10_000_000
 
 
 class Algorithm2:
@@ -76,11 +77,13 @@ class Algorithm2:
             z, rounds = new, rounds + 1
 
 
-def solve(task, legs, *, completion_cost=0.0, soft=True, max_sweeps=10_000):
+def solve(task, legs, *, completion_cost=0.0, soft=True, max_sweeps=10_000, listed=False):
+    """Solve with the states as sets of bits where that is possible, or with a list of them."""
     goals = tuple(sorted(set(legs.node_goal.tolist())))
-    states = reachable_states(task, goals, 10_000)
-    return solve_task_policy(states, legs, build_goal_kernel(states, legs), soft=soft,
-                             completion_cost=completion_cost, max_sweeps=max_sweeps)
+    states = None if listed else subset_states(task, goals, BYTES)
+    return solve_task_policy(states or reachable_states(task, goals, BYTES), legs, soft=soft,
+                             completion_cost=completion_cost, max_sweeps=max_sweeps,
+                             max_bytes=BYTES)
 
 
 def draw(seed, *, reversible=None, low=0.05, high=3.0):
@@ -111,12 +114,11 @@ def close(actual, expected, tolerance=1e-9):
 @example(1807)  # An accepting state comes before the states that lead to it.
 def test_desirability_and_policy_equal_algorithm_2(seed):
     task, legs, q_sigma = draw(seed)
-    policy = solve(task, legs, completion_cost=q_sigma)
+    policy = solve(task, legs, completion_cost=q_sigma, listed=seed % 2 == 0)
     reference = Algorithm2(task, legs, q_sigma)
     z = reference.linear_solve()
-    for state in range(len(policy.states.words)):
+    for state in policy.states.numbers().tolist():
         row = reference.row_of[tuple(int(bit) for bit in policy.states.bits(state))]
-        check_stands(policy, state, minus_log(z[row].mean(axis=1)))
         for node in range(len(legs.node_goal)):
             assert close(policy.value(state, node), minus_log(z[row, node].mean()))
             if policy.states.accepting[state]:
@@ -131,17 +133,6 @@ def test_desirability_and_policy_equal_algorithm_2(seed):
                 assert close(mu.get(option, 0.0), probability)
 
 
-def check_stands(policy, state, expected):
-    """Compare the values kept for the places where jumps into a state end."""
-    graph = policy.graph
-    for stand in range(graph.state_stands[state], graph.state_stands[state + 1]):
-        bit = graph.stand_bit[stand]
-        found = policy.values[graph.stand_start[stand]:graph.stand_start[stand + 1]]
-        np.testing.assert_allclose(
-            found, expected[graph.node_start[bit]:graph.node_start[bit + 1]],
-            rtol=1e-9, atol=1e-9)
-
-
 @settings(max_examples=80, deadline=None)
 @given(seeds)
 def test_irreversible_bits_take_as_many_rounds_as_goals_and_one_sweep(seed):
@@ -153,7 +144,7 @@ def test_irreversible_bits_take_as_many_rounds_as_goals_and_one_sweep(seed):
     assert policy.sweeps == 1
     row = reference.row_of[start_bits(task)]
     for node in range(len(legs.node_goal)):
-        assert close(policy.value(0, node), minus_log(z[row, node].mean()))
+        assert close(policy.value(None, node), minus_log(z[row, node].mean()))
 
 
 def test_rounds_reach_the_number_of_goals():
@@ -186,8 +177,8 @@ def test_desirability_to_enter(seed):
         at_node = Legs(legs.node_goal, legs.flip, legs.through, legs.flip[node])
         for soft in (True, False):
             policy = solve(task, at_node, completion_cost=q_sigma, soft=soft)
-            assert policy.value() == policy.value(0, node)
-            assert policy.jumps(0, None) == policy.jumps(0, node)
+            assert policy.value() == policy.value(None, node)
+            assert policy.jumps() == policy.jumps(None, node)
 
 
 def exact_values(task, legs, rounds):
@@ -257,7 +248,7 @@ def test_limit_of_low_temperature_is_the_task_mdp(seed):
 def test_temperature_zero_policy_is_greedy_for_its_values(seed):
     task, legs, q_sigma = draw(seed)
     policy = solve(task, legs, completion_cost=q_sigma, soft=False)
-    for state in range(len(policy.states.words)):
+    for state in policy.states.numbers().tolist():
         for node in range(len(legs.node_goal)):
             jumps = policy.jumps(state, node)
             assert [jump.total for jump in jumps] == sorted(jump.total for jump in jumps)
@@ -285,7 +276,7 @@ def test_free_cycles_of_reversible_bits_do_not_loop(soft, n_free):
         flip[:n_free, n_free] = distance
         policy = solve(task, Legs(np.arange(n_free + 1), flip, flip, flip[0]), soft=soft)
         # One step of the rollout, so that a failure does not run forever.
-        assert policy.jumps(0, None)[0].node == n_free
+        assert policy.jumps()[0].node == n_free
         assert [jump.node for jump in policy.rollout()] == [n_free]
         assert math.isclose(policy.value(), distance)
 
@@ -316,3 +307,37 @@ def test_too_few_sweeps_raise():
     legs = Legs(np.arange(2), np.full((2, 2), 0.1), np.full((2, 2), 0.1), np.full(2, 0.1))
     with pytest.raises(NotConvergedError, match='after 2 sweeps'):
         solve(task, legs, max_sweeps=2)
+
+
+@settings(max_examples=200, deadline=None)
+@given(seeds, st.booleans())
+def test_sets_of_bits_and_listed_states_are_one_policy(seed, soft):
+    task, legs, q_sigma = draw(seed, reversible=False)
+    subsets = solve(task, legs, completion_cost=q_sigma, soft=soft)
+    listed = solve(task, legs, completion_cost=q_sigma, soft=soft, listed=True)
+    assert isinstance(subsets.states, SubsetStates) and not isinstance(listed.states, SubsetStates)
+    assert len(subsets.states) == len(listed.states)
+    for state in listed.states.numbers().tolist():
+        bits = listed.states.bits(state)
+        same = subsets.states.index(bits)
+        assert subsets.states.bits(same) == bits
+        assert subsets.states.accepting[same] == listed.states.accepting[state]
+        for node in (None, *range(len(legs.node_goal))):
+            assert subsets.value(same, node) == listed.value(state, node)
+            assert [(jump.node, jump.total) for jump in subsets.jumps(same, node)] == [
+                (jump.node, jump.total) for jump in listed.jumps(state, node)]
+            assert [jump.node for jump in subsets.rollout(same, node)] == [
+                jump.node for jump in listed.rollout(state, node)]
+    for state in subsets.states.numbers().tolist():
+        assert listed.states.index(subsets.states.bits(state)) is not None
+
+
+def test_a_table_that_does_not_fit():
+    task = Task.from_dict({'sites': [{'name': n, 'features': [n]} for n in 'abcd']})
+    legs = Legs(np.arange(4), np.ones((4, 4)), np.ones((4, 4)), np.ones(4))
+    for states in (subset_states(task, (0, 1, 2, 3), BYTES),
+                   reachable_states(task, (0, 1, 2, 3), BYTES)):
+        with pytest.raises(LimitError, match='32 values'):
+            solve_task_policy(states, legs, completion_cost=0.0, soft=False, max_sweeps=1,
+                              max_bytes=200)
+    assert subset_states(task, (0, 1, 2, 3), 200) is None

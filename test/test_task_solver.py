@@ -11,7 +11,7 @@ from random_tasks import cheapest, cost_of, random_costs, random_task
 
 from gk_planner import solve_task, Task
 from gk_planner.config import Config
-from gk_planner.errors import InfeasibleError, InputError, LimitError
+from gk_planner.errors import InfeasibleError, InputError
 
 seeds = st.integers(0, 2**32 - 1)
 INF = math.inf
@@ -222,8 +222,12 @@ def test_the_callers_matrices_are_left_alone():
     assert (costs == before).all()
 
 
-def test_limits_are_configured():
-    task = letters('a b c d')
-    with pytest.raises(LimitError, match=r'more than 15 task states .* raise max_task_states'):
-        solve_task(task, np.ones((4, 4)), np.ones(4), Config(max_task_states=15))
-    assert solve_task(task, np.ones((4, 4)), np.ones(4), Config(max_task_states=16)).cost == 4
+def test_the_policy_answers_from_every_task_state():
+    task = letters('a b c')
+    costs = np.array([[0.0, 1, 4], [1, 0, 1], [4, 1, 0]])
+    policy = solve_task(task, costs, [0.0, 5, 5]).policy
+    # In c, with only b done: a is four away.
+    state = policy.states.index((False, True, True))
+    assert policy.value(state, 2) == 4.0
+    assert [jump.node for jump in policy.rollout(state, 2)] == [0]
+    assert policy.states.index((True, True, True)) is not None

@@ -78,6 +78,9 @@ def main() -> int:
     try:
         make_venv(venv, sourced, clear=not before.startswith(origin))
         build_interfaces(venv, sourced)
+        print('compiling kernels', flush=True)
+        subprocess.run([venv / 'bin/python', '-m', 'gk_planner.warm_up'], check=True, cwd=REPO,
+                       env=environment(venv, sourced), stdout=subprocess.DEVNULL)
     except subprocess.CalledProcessError as error:
         print(f'error: {" ".join(map(str, error.cmd))} ended with {error.returncode}',
               file=sys.stderr)
