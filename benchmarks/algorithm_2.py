@@ -1,4 +1,9 @@
-"""The paper's Algorithm 2 taken literally: a sparse matrix over all task states, z-iteration."""
+"""The paper's Algorithm 2 (TLMDP_solve) taken literally, from the option values on.
+
+All matrices have the index (sigma, goal, option): the task state, the goal where the robot stands
+and the option it calls; each goal has one site. G_so jumps to the state with the option's bit
+flipped, at the option's goal, from where p_o calls any option.
+"""
 
 import numpy as np
 from scipy import sparse
@@ -7,38 +12,51 @@ from gk_planner.boolean_task import Task
 
 
 def solve(task: Task, site_costs: np.ndarray, start_costs: np.ndarray,
-          tolerance: float = 1e-300) -> float:
-    """Return -log z of the entry; costs are -log z of the options, one site per goal."""
-    n_goals = len(task.goals)
-    n_states = 2 ** n_goals
-    forbidden = np.zeros((n_states, n_goals), dtype=bool)
-    sigma = np.arange(n_states)
-    for goal in range(n_goals):
-        forbidden[:, goal] = (sigma >> goal) & 1
+          epsilon: float = 1e-300) -> tuple[float, np.ndarray]:
+    """Return -log z of the entry and mu*(o' | sigma, goal), shape (n_states, n, n).
+
+    ``site_costs[i, j]`` and ``start_costs[j]`` are -log z of the options, in the order of goals.
+    """
+    n = len(task.goals)
+    sigma, _, option = (axis.ravel() for axis in np.meshgrid(
+        np.arange(2 ** n), np.arange(n), np.arange(n), indexing='ij'))
+    terminal = _terminal_states(task)[sigma]
+
+    # Lines 16-17: G = P_sigma o F o J, and G_so = G o p_o with p_o uniform.
+    lands_on = ((sigma | (1 << option)) * n + option) * n
+    rows = np.repeat(np.arange(sigma.size), n)
+    columns = (lands_on[:, None] + np.arange(n)).ravel()
+    g_so = sparse.csr_matrix((np.full(rows.size, 1 / n), (rows, columns)), shape=(sigma.size,) * 2)
+
+    # Lines 18-23: the costs as diagonal matrices.
+    is_forbidden = (sigma >> option) & 1 == 1
     for rule in task.bit_constraints:
-        forbidden[:, rule.control] |= (((sigma >> rule.control) & 1) == rule.control_value) & (
-            ((sigma >> rule.condition) & 1) == rule.condition_value)
-    # Index (sigma, site, option); G_so jumps to (sigma', site of the option, any option).
-    state, site, option = (axis.ravel() for axis in np.meshgrid(
-        sigma, np.arange(n_goals), np.arange(n_goals), indexing='ij'))
-    final = state == n_states - 1
-    allowed = ~forbidden[state, option] & ~final
-    gain = np.where(allowed, np.exp(-site_costs[site, option]), 0.0)
-    next_state = state | (1 << option)
-    rows = np.repeat(np.flatnonzero(allowed), n_goals)
-    columns = ((next_state[allowed] * n_goals + option[allowed])[:, None] * n_goals
-               + np.arange(n_goals)).ravel()
-    matrix = sparse.csr_matrix((np.repeat(gain[allowed], n_goals) / n_goals, (rows, columns)),
-                               shape=(len(state),) * 2)
-    z = final.astype(float)
-    while True:
-        new = matrix @ z
-        new[final] = 1.0
-        if np.abs(new - z).sum() <= tolerance:
-            break
-        z = new
-    # Desirability to enter, from the start in task state 0.
-    mean = z.reshape(n_states, n_goals, n_goals).mean(axis=2)
-    enter = [np.exp(-start_costs[goal]) * mean[1 << goal, goal]
-             for goal in range(n_goals) if not forbidden[0, goal]]
-    return -float(np.log(np.sum(enter) / n_goals))
+        is_forbidden |= ((option == rule.control)
+                         & ((sigma >> rule.control) & 1 == rule.control_value)
+                         & ((sigma >> rule.condition) & 1 == rule.condition_value))
+    q_sigma_alpha = sparse.diags(np.where(is_forbidden, 0.0, 1.0))
+    q_option = sparse.diags(np.tile(np.exp(-site_costs).ravel(), 2 ** n))
+    operator = q_sigma_alpha @ q_option @ g_so
+
+    # Lines 24-30: z-iteration.
+    inner = operator[~terminal]
+    z = terminal.astype(float)
+    delta = np.inf
+    while delta > epsilon:
+        new = inner @ z
+        delta = np.abs(new - z[~terminal]).sum()
+        z[~terminal] = new
+
+    # Line 31: mu*, and the desirability to enter.
+    z = z.reshape(2 ** n, n, n)
+    total = z.sum(axis=2, keepdims=True)
+    mu = np.divide(z, total, out=np.zeros_like(z), where=total > 0)
+    opening = [goal for goal in range(n) if not is_forbidden[goal]]
+    enter = sum(np.exp(-start_costs[goal]) * z[1 << goal, goal].mean() for goal in opening)
+    return -float(np.log(enter / n)), mu
+
+
+def _terminal_states(task: Task) -> np.ndarray:
+    n = len(task.goals)
+    bits = (np.arange(2 ** n)[:, None] >> np.arange(n)) & 1
+    return np.array([task.formula.holds(row) for row in bits.astype(bool).tolist()])

@@ -6,12 +6,13 @@ q(sigma, alpha_i) = inf if there is c(sigma_i^a, sigma_j^b) with sigma(i) = a an
 maps every site over its features to its goal. The task is done when the formula B holds.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import dataclasses
 from dataclasses import dataclass, field
+import functools
 from functools import cached_property
 import os
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from gk_planner.constraints import (
     BitConstraint,
@@ -25,9 +26,11 @@ from gk_planner.formula import Formula, FORMULA_WORDS, nearest, parse
 from gk_planner.task_file import Goal, read_goal_list, read_goals, read_sites, Site
 from gk_planner.yaml_input import check_keys, load_mapping, mapping, point, sequence, shorten
 
-__all__ = ['TRIGGERS', 'BitConstraint', 'Constraint', 'Goal', 'Site', 'Task']
+__all__ = ['TRIGGERS', 'BitConstraint', 'Constraint', 'Goal', 'Site', 'Task', 'once_per_task']
 
 TRIGGERS = ('action', 'contact')
+_Given = ParamSpec('_Given')
+_Result = TypeVar('_Result')
 _KEYS = ('sites', 'goals', 'constraints', 'formula', 'reversible', 'done', 'start', 'trigger')
 
 
@@ -245,7 +248,7 @@ class Task:
 
     @cached_property
     def derived(self) -> dict[Any, Any]:
-        """Room for what other modules work out of the task, which never changes."""
+        """Room for :func:`once_per_task`; a task never changes."""
         return {}
 
     @cached_property
@@ -258,6 +261,20 @@ class Task:
         for site, goal in enumerate(self.site_goals):
             sites.setdefault(goal, []).append(site)
         return {goal: tuple(indices) for goal, indices in sites.items()}
+
+
+def once_per_task(function: Callable[Concatenate[Task, _Given], _Result],
+                  ) -> Callable[Concatenate[Task, _Given], _Result]:
+    """Let a function of a task (and of hashable arguments) work out each result only once."""
+    @functools.wraps(function)
+    def remembered(task: Task, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
+        key = (function, args, *kwargs.items())
+        if key not in task.derived:
+            task.derived[key] = function(task, *args, **kwargs)
+        result: _Result = task.derived[key]
+        return result
+
+    return remembered
 
 
 def _check_distinct(what: str, fields: Sequence[str], values: Sequence[str | tuple[str, ...]],

@@ -140,9 +140,9 @@ def _can_be_done(task: Task, reach: _Reach, relaxed: set[Element], config: Confi
     quick = _can_by_clauses(task, reach, on_the_spot)
     if quick is not None:
         return quick
-    possible = {*on_the_spot, *reach.place_goal[:-1].tolist()}
-    goals = (relevant_goals(task, possible, drop_harmful=True) if _is_closed(reach)
-             else tuple(sorted(possible)))
+    goals = tuple(sorted({*on_the_spot, *reach.place_goal[:-1].tolist()}))
+    if _is_closed(reach):
+        goals = relevant_goals(task, goals, drop_harmful=True)
     states = reachable_states(task, goals, config.task_memory * 1_000_000)
     return _search(states, reach, on_the_spot)
 

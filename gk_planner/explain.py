@@ -1,6 +1,6 @@
 """Explain a task: its goals and bits, inherited constraints, clauses, states and conflicts."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -175,7 +175,7 @@ def explain(task: Task, space: BaseSpace | None = None,
                        limit, space is not None)
 
 
-def _decide(task: Task, legs: Legs, site_nodes: list[NDArray[np.int64]], config: Config,
+def _decide(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]], config: Config,
             ) -> tuple[InfeasibleError | None, LimitError | None]:
     """Return why the task cannot be done, or what kept that from being known."""
     if task.is_done:
@@ -203,7 +203,7 @@ def _clauses(task: Task) -> tuple[tuple[str, ...] | None, int | None]:
 
 
 def _relevant(task: Task, legs: Legs, config: Config) -> tuple[int, ...]:
-    possible = np.unique(legs.node_goal[legs.reachable()]).tolist()
+    possible = tuple(np.unique(legs.node_goal[legs.reachable()]).tolist())
     if legs.passes_done:
         return tuple(sorted(set(possible) - (task.done - task.reversible)))
     return relevant_goals(task, possible, drop_harmful=config.temperature == 0)

@@ -126,7 +126,7 @@ class Planner:
         began = time.perf_counter()
         # What only an unplaced goal waits for counts too: it may explain why there is no plan.
         goals = range(len(task.goals)) if task.trigger == 'contact' else relevant_goals(
-            task, range(len(task.goals)), drop_harmful=not soft)
+            task, tuple(range(len(task.goals))), drop_harmful=not soft)
         _check_size(grounding, goals, config.max_nodes)
         checkpoint()
         legs = OptionLegs(self.library, grounding, goals, checkpoint)

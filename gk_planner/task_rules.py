@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gk_planner.boolean_task import Task
+from gk_planner.boolean_task import once_per_task, Task
 from gk_planner.formula_tree import And, Bit, Constant, Count, Node, Not, Or, Xor
 
 Words = NDArray[np.uint64]
@@ -39,15 +39,9 @@ class TaskRules(NamedTuple):
     literals: Words                # (n_steps, 2, W)
 
 
+@once_per_task
 def task_rules(task: Task, goals: tuple[int, ...]) -> TaskRules:
-    """Return the rules over the bits of ``goals``, worked out once."""
-    known: dict[tuple[int, ...], TaskRules] = task.derived.setdefault(task_rules, {})
-    if goals not in known:
-        known[goals] = _work_out(task, goals)
-    return known[goals]
-
-
-def _work_out(task: Task, goals: tuple[int, ...]) -> TaskRules:
+    """Return the rules over the bits of ``goals``."""
     bit_of = {goal: bit for bit, goal in enumerate(goals)}
     n_bits, n_words = len(goals), max(1, -(-len(goals) // 64))
     masks = np.zeros((2, 2, n_bits, n_words), dtype=np.uint64)

@@ -8,7 +8,7 @@ from numba import njit
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gk_planner.boolean_task import Task
+from gk_planner.boolean_task import once_per_task, Task
 from gk_planner.checkpoint import Checkpoint, proceed
 from gk_planner.config import Config
 from gk_planner.conflicts import decided_by_clauses, explain_infeasible
@@ -104,7 +104,7 @@ class TaskRun:
 
 
 def solve_on_legs(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]], config: Config,
-                  *, completion_cost: float, prune: bool = True, beyond_table: bool = True,
+                  *, completion_cost: float, prune: bool | None = True, beyond_table: bool = True,
                   checkpoint: Checkpoint = proceed) -> TaskRun:
     """Solve the task on given legs.
 
@@ -118,8 +118,9 @@ def solve_on_legs(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]
         Temperature and limits.
     completion_cost : float
         q_sigma of one completion, in the unit of the legs.
-    prune : bool
-        Leave out goals that cannot matter; right if the legs obey the triangle inequality.
+    prune : bool or None
+        Leave out goals that cannot matter; right if the legs obey the triangle inequality. None:
+        find out whether they do.
     beyond_table : bool
         Search tasks that are too large for a table.
     checkpoint : callable
@@ -164,14 +165,16 @@ class _Problem(NamedTuple):
     checkpoint: Checkpoint
 
 
-def _goals_that_matter(task: Task, legs: Legs, reachable: NDArray[np.bool_], prune: bool,
+def _goals_that_matter(task: Task, legs: Legs, reachable: NDArray[np.bool_], prune: bool | None,
                        soft: bool) -> tuple[int, ...]:
-    possible = sorted(set(legs.node_goal[reachable].tolist()))
+    possible = tuple(sorted(set(legs.node_goal[reachable].tolist())))
     if legs.passes_done:
-        return tuple(possible)
-    if not prune:
-        return tuple(goal for goal in possible if goal not in task.done - task.reversible)
-    return relevant_goals(task, possible, drop_harmful=not soft)
+        return possible
+    relevant = relevant_goals(task, possible, drop_harmful=not soft)
+    if relevant == possible or prune or (
+            prune is None and _is_metric(legs, bool(task.reversible))):
+        return relevant
+    return tuple(goal for goal in possible if goal not in task.done - task.reversible)
 
 
 def _by_table(problem: _Problem) -> TaskRun | None:
@@ -255,25 +258,37 @@ def solve_task(task: Task, site_costs: ArrayLike, start_costs: ArrayLike,
     if task.is_done:
         return TaskSolution(0.0, (), True, 0.0, 0.0 if soft else None)
     run = solve_on_legs(task, legs, site_nodes, config, completion_cost=config.option_cost,
-                        prune=soft or _is_metric(legs, bool(task.reversible)))
+                        prune=True if soft else None)
+    names = _node_names(task)
     cost, row = 0.0, legs.entry
-    for stop in run.way:
-        cost += float(row[stop.node]) + (config.option_cost if stop.flips else 0.0)
-        row = legs.flip[stop.node]
-    order = np.argsort(np.concatenate(site_nodes)).tolist()
-    sequence = tuple(task.sites[order[stop.node]].name for stop in run.way if stop.flips)
-    return TaskSolution(cost, sequence, run.optimal, cost if run.bound is None else run.bound,
-                        run.value, run.policy)
+    for node, flips in run.way:
+        cost += row.item(node) + (config.option_cost if flips else 0.0)
+        row = legs.flip[node]
+    return TaskSolution(cost, tuple([names[node] for node, flips in run.way if flips]),
+                        run.optimal, cost if run.bound is None else run.bound, run.value,
+                        run.policy)
 
 
 def legs_of_sites(task: Task, between: NDArray[np.float64], entry: NDArray[np.float64],
-                  ) -> tuple[Legs, list[NDArray[np.int64]]]:
+                  ) -> tuple[Legs, Sequence[NDArray[np.int64]]]:
     """Return legs with one node per site, and the node of every site."""
+    order, node_goal, site_nodes = _site_order(task)
+    flip = between[order[:, None], order]
+    return Legs(node_goal, flip, flip, entry[order], task.trigger == 'contact'), site_nodes
+
+
+@once_per_task
+def _site_order(task: Task) -> tuple[NDArray[np.int64], NDArray[np.int64],
+                                     list[NDArray[np.int64]]]:
+    """Return the sites in the order of their goals, these goals, and the place of every site."""
     goals = np.array(task.site_goals, dtype=np.int64)
     order = np.argsort(goals, kind='stable')
-    flip = between[order[:, None], order]
-    legs = Legs(goals[order], flip, flip, entry[order], task.trigger == 'contact')
-    return legs, list(np.argsort(order)[:, None])
+    return order, goals[order], list(np.argsort(order)[:, None])
+
+
+@once_per_task
+def _node_names(task: Task) -> list[str]:
+    return [task.sites[site].name for site in _site_order(task)[0]]
 
 
 def _checked_costs(values: ArrayLike, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:

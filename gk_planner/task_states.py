@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from gk_planner.boolean_task import Task
+from gk_planner.boolean_task import once_per_task, Task
 from gk_planner.checkpoint import Checkpoint, proceed
 from gk_planner.errors import LimitError
 from gk_planner.state_listing import list_states, mark_subsets, SubsetMasks
@@ -28,7 +28,9 @@ _MAX_SUBSET_BITS = 24
 _SUBSET_BYTES = 17
 
 
-def relevant_goals(task: Task, possible: Iterable[int], *, drop_harmful: bool) -> tuple[int, ...]:
+@once_per_task
+def relevant_goals(task: Task, possible: tuple[int, ...], *, drop_harmful: bool,
+                   ) -> tuple[int, ...]:
     """Return the goals whose bit can matter, in rising order.
 
     Parameters

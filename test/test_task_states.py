@@ -209,9 +209,9 @@ def test_relevant_goals_by_hand():
     # g4 would only hurt the formula, g2 would only forbid, g3 only serves g2, g5 is idle.
     assert relevant_goals(task, everything, drop_harmful=True) == (0, 1)
     assert relevant_goals(task, everything, drop_harmful=False) == (0, 1, 2, 3, 4)
-    assert relevant_goals(task, [0, 5], drop_harmful=True) == (0,)
+    assert relevant_goals(task, (0, 5), drop_harmful=True) == (0,)
     undone = plain_task(3, ['c(g0^1, g1^0)'], formula='!g0', done=['g0'], reversible=['g0'])
-    assert relevant_goals(undone, [0, 1, 2], drop_harmful=True) == (0, 1)
+    assert relevant_goals(undone, (0, 1, 2), drop_harmful=True) == (0, 1)
 
 
 @settings(max_examples=200, deadline=None)
