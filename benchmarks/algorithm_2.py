@@ -6,6 +6,7 @@ flipped, at the option's goal, from where p_o calls any option.
 """
 
 import numpy as np
+from product_space import terminal_states
 from scipy import sparse
 
 from gk_planner.boolean_task import Task
@@ -20,7 +21,7 @@ def solve(task: Task, site_costs: np.ndarray, start_costs: np.ndarray,
     n = len(task.goals)
     sigma, _, option = (axis.ravel() for axis in np.meshgrid(
         np.arange(2 ** n), np.arange(n), np.arange(n), indexing='ij'))
-    terminal = _terminal_states(task)[sigma]
+    terminal = terminal_states(task)[sigma]
 
     # Lines 16-17: G = P_sigma o F o J, and G_so = G o p_o with p_o uniform.
     lands_on = ((sigma | (1 << option)) * n + option) * n
@@ -54,9 +55,3 @@ def solve(task: Task, site_costs: np.ndarray, start_costs: np.ndarray,
     opening = [goal for goal in range(n) if not is_forbidden[goal]]
     enter = sum(np.exp(-start_costs[goal]) * z[1 << goal, goal].mean() for goal in opening)
     return -float(np.log(enter / n)), mu
-
-
-def _terminal_states(task: Task) -> np.ndarray:
-    n = len(task.goals)
-    bits = (np.arange(2 ** n)[:, None] >> np.arange(n)) & 1
-    return np.array([task.formula.holds(row) for row in bits.astype(bool).tolist()])

@@ -1,24 +1,30 @@
-"""The command line: ``gk_planner plan`` and ``gk_planner explain``.
+"""The command line: ``gk_planner plan``, ``gk_planner explain`` and ``gk_planner precompute``.
 
 Exit status 0: solved; 2: bad input; 3: infeasible. On 2 and 3 the first line on stderr is
 ``error: ...``; with ``--json`` stdout holds a JSON object in every case.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import fields
 import difflib
 import json
+import multiprocessing
 import os
 import re
+import signal
 import sys
 from typing import Any, NoReturn
 
 from gk_planner.base_space import BaseSpace
 from gk_planner.boolean_task import Task
 from gk_planner.config import Config
+from gk_planner.ensemble import Ensemble, precompute
 from gk_planner.errors import GkPlannerError, InputError, LimitError, StartError
 from gk_planner.explain import explain
+from gk_planner.grounding import site_cells_of
 from gk_planner.planner import Planner
 from gk_planner.results import Plan
 
@@ -105,9 +111,24 @@ def _parser() -> argparse.ArgumentParser:
     why.add_argument('map', metavar='MAP.yaml', nargs='?', help='Nav2 map_server YAML file')
     why.set_defaults(run=_run_explain)
 
+    ahead = commands.add_parser('precompute', help='solve options ahead into one file, or go on '
+                                'with a file that was begun; planners use it as ensemble_file')
+    ahead.add_argument('map', metavar='MAP.yaml', help='Nav2 map_server YAML file')
+    ahead.add_argument('file', metavar='ENSEMBLE', help='the file to write')
+    ahead.add_argument('--task', metavar='TASK.yaml', action='append', default=[],
+                       help='only cells of the sites of this task; may be given again (default: '
+                       'every free cell of the map)')
+    ahead.add_argument('--workers', type=int, metavar='N',
+                       help='processes that solve (default: threads, one for each core)')
+    ahead.add_argument('--dask', nargs='?', const='', metavar='ADDRESS',
+                       help='solve on the Dask cluster of this scheduler; without an address on '
+                       'one that is started here, with N workers')
+    ahead.set_defaults(run=_run_precompute)
+
     for command in (plan, why):
         command.add_argument('--start', nargs=2, type=float, metavar=('X', 'Y'),
                              help='position of the robot in metres; before the start of the task')
+    for command in (plan, why, ahead):
         command.add_argument('--json', action='store_true', help='print a JSON object')
         _add_settings(command)
     return parser
@@ -156,6 +177,61 @@ def _run_explain(options: argparse.Namespace) -> _Answer:
     start = tuple(options.start) if options.start else task.start
     explanation = explain(task, space, start, Config.from_fields(settings))
     return explanation.to_dict(), explanation.to_text(), explanation.conflict
+
+
+def _run_precompute(options: argparse.Namespace) -> _Answer:
+    if options.workers is not None and options.workers < 1:
+        raise UsageError(f'--workers: {options.workers} is less than 1')
+    space = BaseSpace.from_file(options.map, **_settings(options))
+    cells = [cell for path in options.task
+             for site in site_cells_of(Task.from_file(path), space) for cell in site.tolist()]
+    with _executor(options.workers, options.dask) as executor:
+        found = _with_progress_bar(space, options.file, cells if options.task else None, executor,
+                                   None if options.workers is None else 2 * options.workers)
+    size = os.path.getsize(options.file)
+    return {'status': 'solved', 'file': options.file, 'options': len(found),
+            'cells': space.free.size, 'bytes': size}, (
+        f'{options.file}: {len(found)} options on {space.free.size} cells, '
+        f'{size / 1e6:.3g} MB'), None
+
+
+@contextmanager
+def _executor(workers: int | None, address: str | None) -> Iterator[Executor | None]:
+    """Who solves the options; None stands for threads."""
+    if address is not None:
+        try:
+            import distributed
+        except ImportError:
+            raise UsageError("--dask: Dask is not installed; pip install 'gk_planner[dask]'",
+                             ) from None
+        try:
+            client = distributed.Client(address) if address else distributed.Client(
+                n_workers=workers, threads_per_worker=1, dashboard_address=None)
+        except (OSError, ValueError) as error:
+            raise UsageError(f'--dask: no scheduler at {address}: {error}') from None
+        with client:
+            yield client.get_executor()
+    elif workers is not None:
+        # An interrupt is for this process: it cancels the jobs and keeps what is solved.
+        with ProcessPoolExecutor(workers, multiprocessing.get_context('spawn'), signal.signal,
+                                 (signal.SIGINT, signal.SIG_IGN)) as pool:
+            yield pool
+    else:
+        yield None
+
+
+def _with_progress_bar(space: BaseSpace, path: str, cells: list[int] | None,
+                       executor: Executor | None, in_flight: int | None) -> Ensemble:
+    from tqdm import tqdm  # needed here only
+    with tqdm(unit=' options', disable=None, leave=False) as bar:
+        def show(done: int, total: int) -> None:
+            bar.total = total
+            if not bar.n:
+                bar.initial = done
+            bar.update(done - bar.n)
+
+        return precompute(space, path, cells, executor=executor, in_flight=in_flight,
+                          progress=show)
 
 
 def _plan_text(plan: Plan) -> str:

@@ -72,6 +72,8 @@ class Config(Settings):
     option_memory: int = setting(
         1000, 'options kept for later plans; those not used for longest are forgotten', low=0,
         unit='MB')
+    ensemble_file: str = setting(
+        '', 'file of options written by precompute; what it has is not solved again')
     max_map_cells: int = setting(100_000_000, 'largest map accepted', low=1, unit='cells')
     max_nodes: int = setting(
         4096, 'largest number of cells at which the goals of a task are completed', low=1)

@@ -67,6 +67,10 @@ class RegroundError(InputError):
     """A regrounding names an unknown site or brings a new feature set."""
 
 
+class EnsembleError(InputError):
+    """A file of precomputed options cannot be used."""
+
+
 class LimitError(InputError):
     """A configured limit would be exceeded."""
 

@@ -17,7 +17,7 @@ from gk_planner.errors import InfeasibleError, LimitError, StartError
 from gk_planner.goal_kernel import Legs
 from gk_planner.grounding import ground
 from gk_planner.option_legs import OptionLegs
-from gk_planner.options import OptionLibrary
+from gk_planner.option_library import OptionLibrary
 from gk_planner.task_solver import legs_of_sites, solve_on_legs
 from gk_planner.task_states import reachable_states, relevant_goals
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from gk_planner.checkpoint import Checkpoint, proceed
 from gk_planner.goal_kernel import Legs
 from gk_planner.grounding import Grounding
-from gk_planner.options import Cells, Option, OptionLibrary
+from gk_planner.option_library import OptionLibrary
+from gk_planner.options import Cells, Option
 
 
 class OptionLegs:

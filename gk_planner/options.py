@@ -1,4 +1,4 @@
-"""Goal-conditioned options o_g = (u_g, beta_g) on the base space, and the library that keeps them.
+"""Goal-conditioned options o_g = (u_g, beta_g) on the base space.
 
 An option controls from any cell to its target (paper, "Defining Options"). At temperature 0 its
 policy is the exact shortest path; above 0 it is the saLMDP policy
@@ -6,11 +6,8 @@ u(a|x) ~ p_a exp(-q(x, a)) z(x'), of which ``path`` follows the most probable mo
 the target and where the target cannot be reached (eq. termination).
 """
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 import math
-import os
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +26,6 @@ from gk_planner.grid_shortest_path import (
     shortest_values,
     step_cost,
 )
-from gk_planner.option_repair import changed_cells, repaired
 
 # Costs are multiples of 2^-36 m: sums of them are exact, so that equal ways tie exactly.
 _COST_UNIT = 2.0 ** -36
@@ -161,147 +157,3 @@ def solve_option(grid: Grid, space: BaseSpace, target: int, *, ends_on_entry: bo
     direction.setflags(write=False)
     return Option(grid, space.resolution, config.temperature, target, direction,
                   None if log_z is None else compact(log_z), ends_on_entry)
-
-
-class OptionLibrary:
-    """Options by target cell, solved once and kept (policy remappability, P1 of the paper).
-
-    Besides the options on the open floor it keeps those of ``trigger: contact``: on a floor whose
-    ``walls`` (cells of sites) may be left but not entered, except the target, and on a floor that
-    is ``inside`` a set of cells.
-
-    Beyond ``config.option_memory`` the options that were not used for longest are forgotten, after
-    the call that needs them: whoever holds an option keeps it.
-
-    Parameters
-    ----------
-    space : BaseSpace
-        Where the options lead.
-    former : OptionLibrary, optional
-        The library of the map before a change: what is known there is repaired, where that is
-        less work than to solve it again.
-
-    Attributes
-    ----------
-    nbytes : int
-        Memory of all options kept.
-
-    """
-
-    def __init__(self, space: BaseSpace, former: 'OptionLibrary | None' = None) -> None:
-        self.space = space
-        self.grid = grid_of(space)
-        self.nbytes = 0
-        # In the order of use, the last one last.
-        self._options: dict[tuple[str, bytes, int], Option] = {}
-        self._former: dict[int, Option] = {} if former is None else former._known_elsewhere(self)
-
-    def __len__(self) -> int:
-        return len(self._options)
-
-    def get(self, targets: Iterable[int], checkpoint: Checkpoint = proceed) -> list[Option]:
-        """Return the options to the given cells on the open floor."""
-        return self._get('open', b'', targets, lambda _: self.grid, checkpoint,
-                         ends_on_entry=False)
-
-    def complete(self) -> list[Option]:
-        """Return the complete ensemble: one option for every free cell."""
-        return self.get(np.flatnonzero(self.space.free))
-
-    def avoiding(self, walls: Cells, targets: Iterable[int],
-                 checkpoint: Checkpoint = proceed) -> list[Option]:
-        """Return options that enter no cell of ``walls`` but their target, and end on entry."""
-        floor = _without_entries(self.grid, walls)
-
-        def grid_to(target: int) -> Grid:
-            moves = floor.moves.copy()
-            for move, offset in enumerate(self.grid.offsets):
-                source = target - offset
-                if 0 <= source < moves.size:
-                    moves[source] |= self.grid.moves[source] & np.uint8(1 << move)
-            return self.grid._replace(moves=moves)
-
-        return self._get('walls', walls.tobytes(), targets, grid_to, checkpoint,
-                         ends_on_entry=True)
-
-    def inside(self, cells: Cells, targets: Iterable[int],
-               checkpoint: Checkpoint = proceed) -> list[Option]:
-        """Return options that move within a set of cells only, and end on entry."""
-        outside = np.ones(self.grid.moves.size, dtype=bool)
-        outside[cells] = False
-        floor = _without_entries(self.grid, np.flatnonzero(outside))
-        moves = np.where(outside, np.uint8(0), floor.moves)
-        return self._get('inside', cells.tobytes(), targets,
-                         lambda _: floor._replace(moves=moves), checkpoint, ends_on_entry=True)
-
-    def _get(self, kind: str, floor: bytes, targets: Iterable[int],
-             grid_to: Callable[[int], Grid], checkpoint: Checkpoint, *,
-             ends_on_entry: bool) -> list[Option]:
-        wanted = [int(target) for target in targets]
-        missing = [target for target in dict.fromkeys(wanted)
-                   if (kind, floor, target) not in self._options]
-
-        changes = self._changes(missing) if kind == 'open' else {}
-
-        def solve(target: int) -> Option:
-            option = self._repair(target, changes) if changes else None
-            return option or solve_option(grid_to(target), self.space, target,
-                                          ends_on_entry=ends_on_entry, checkpoint=checkpoint)
-
-        if missing:
-            with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-                for option in pool.map(solve, missing):
-                    self._options[kind, floor, option.target] = option
-                    self.nbytes += option.nbytes
-        found = {}
-        for target in dict.fromkeys(wanted):
-            found[target] = self._options.pop((kind, floor, target))
-            self._options[kind, floor, target] = found[target]
-        self._forget()
-        return [found[target] for target in wanted]
-
-    def _forget(self) -> None:
-        while self.nbytes > self._budget:
-            self.nbytes -= self._options.pop(next(iter(self._options))).nbytes
-
-    @property
-    def _budget(self) -> int:
-        return self.space.config.option_memory * 1_000_000
-
-    def _known_elsewhere(self, other: 'OptionLibrary') -> dict[int, Option]:
-        """Return the options that can be repaired for another library, at temperature 0."""
-        if (self.space.free.shape != other.space.free.shape
-                or self.grid.offsets.size != other.grid.offsets.size
-                or self.space.config.temperature > 0 or other.space.config.temperature > 0):
-            return {}
-        known = {**self._former, **{target: option for (kind, _, target), option
-                                    in self._options.items() if kind == 'open'}}
-        room = self._budget // max(self.grid.moves.nbytes, 1)
-        return dict(list(known.items())[-room:] if room else [])
-
-    def _changes(self, targets: Iterable[int]) -> dict[int, Cells]:
-        """Return by former grid the cells that have changed since."""
-        grids = [self._former[target].grid for target in targets if target in self._former]
-        return {id(grid.moves): changed_cells(grid, self.grid)
-                for grid in {id(grid.moves): grid for grid in grids}.values()}
-
-    def _repair(self, target: int, changes: dict[int, Cells]) -> Option | None:
-        former = self._former.pop(target, None)
-        if former is None:
-            return None
-        direction = repaired(former.direction, target, former.grid, self.grid,
-                             changes[id(former.grid.moves)])
-        if direction is None:
-            return None
-        direction.setflags(write=False)
-        return Option(self.grid, self.space.resolution, 0.0, target, direction, None, False)
-
-
-def _without_entries(grid: Grid, walls: Cells) -> Grid:
-    """Return the grid without the moves that enter a wall."""
-    moves = grid.moves.copy()
-    for move, offset in enumerate(grid.offsets):
-        sources = walls - offset
-        sources = sources[(sources >= 0) & (sources < moves.size)]
-        moves[sources] &= np.uint8(255 - (1 << move))
-    return grid._replace(moves=moves)

@@ -18,7 +18,7 @@ from gk_planner.errors import LimitError, RegroundError, StartError, TaskError
 from gk_planner.formula import nearest
 from gk_planner.grounding import ground, Grounding
 from gk_planner.option_legs import OptionLegs
-from gk_planner.options import OptionLibrary
+from gk_planner.option_library import OptionLibrary
 from gk_planner.results import Plan
 from gk_planner.task_solver import solve_on_legs
 from gk_planner.task_states import relevant_goals
@@ -118,7 +118,7 @@ class Planner:
                checkpoint: Checkpoint) -> Plan:
         config = self.base_space.config
         soft = config.temperature > 0
-        warnings = (*task.warnings, *grounding.warnings)
+        warnings = (*task.warnings, *grounding.warnings, *self.library.warnings)
         timing = {'base_space': self.base_space.build_ms, 'options': 0.0, 'task': 0.0}
         if task.is_done:
             return Plan((), 0.0, True, 0.0, warnings, timing, 0.0 if soft else None)

@@ -27,6 +27,8 @@ Columns = NDArray[np.uint64]  # unsigned: no check for a negative index in the i
 _SOFT_TIE = 1e-9
 _MANY = np.iinfo(np.int32).max
 _LARGEST = np.finfo(np.float64).max
+# Above this, what has underflowed does not change a sum of desirabilities.
+_UNDERFLOW = 1e-280
 _ONE = np.uint64(1)
 
 
@@ -154,14 +156,45 @@ def _least(costs: FloatArray, node: int, n_ends: int, ends: Columns, to_go: Floa
     return least
 
 
+@njit(cache=True, nogil=True)
+def _gains(costs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """exp(-q) with the least q of every row factored out, and these."""
+    gains, least = np.zeros_like(costs), np.empty(costs.shape[0])
+    for node in range(costs.shape[0]):
+        least[node] = costs[node].min()
+        if least[node] < np.inf:
+            gains[node] = np.exp(least[node] - costs[node])
+    return gains, least
+
+
 @njit(cache=True, nogil=True, inline='always')
-def _log_mean(costs: FloatArray, node: int, n_ends: int, ends: Columns, to_go: FloatArray,
-              least: float, log_options: float) -> float:
-    """-log E_{p_o} exp(-q - v), with the least term factored out."""
+def _desirabilities(n_ends: int, to_go: FloatArray, z: FloatArray) -> float:
+    """z = exp(-v) of the ways on, with the least v factored out, which is returned."""
+    least = np.inf
+    for end in range(n_ends):
+        least = min(least, to_go[end])
+    for end in range(n_ends):
+        z[end] = math.exp(least - to_go[end])
+    return least
+
+
+@njit(cache=True, nogil=True, inline='always')
+def _log_sum(costs: FloatArray, gains: FloatArray, node: int, n_ends: int, ends: Columns,
+             to_go: FloatArray, z: FloatArray, factored: float, least: float) -> float:
+    """-log sum_o exp(-q) z(s'): linear in z, unless that underflows.
+
+    ``factored`` is what :func:`_gains` and :func:`_desirabilities` took out, ``least`` the least
+    q + v.
+    """
+    weight = 0.0
+    for end in range(n_ends):
+        weight += gains[node, ends[end]] * z[end]
+    if weight > _UNDERFLOW:
+        return factored - math.log(weight)
     weight = 0.0
     for end in range(n_ends):
         weight += math.exp(least - costs[node, ends[end]] - to_go[end])
-    return log_options + least - math.log(weight)
+    return least - math.log(weight)
 
 
 @njit(cache=True, nogil=True, inline='always')
@@ -242,11 +275,13 @@ def _sweep_graph(graph: JumpGraph, costs: FloatArray, values: FloatArray, hops: 
     ends, states = np.empty(n_columns, dtype=np.uint64), np.empty(n_columns, dtype=np.int64)
     to_go, hops_to_go = np.empty(n_columns), np.empty(n_columns, dtype=np.int32)
     log_options = math.log(max(graph.node_start[-1], 1))
+    (gains, nearest), z = _gains(costs) if soft else (costs, to_go), np.empty(n_columns)
     for state in range(last - 1, first - 1, -1):
         if graph.accepting[state]:
             continue
         n_ends = _ways_of_jumps(graph, values, hops, state, ends, states, to_go, hops_to_go)
         same_hops = _are_same(hops_to_go, n_ends)
+        soonest = _desirabilities(n_ends, to_go, z) if soft else 0.0
         place = graph.state_places[state]
         for stand in range(graph.state_stands[state], graph.state_stands[state + 1]):
             bit = graph.stand_bit[stand]
@@ -256,7 +291,8 @@ def _sweep_graph(graph: JumpGraph, costs: FloatArray, values: FloatArray, hops: 
                     n_hops = hops_to_go[0] if same_hops else _fewest_hops(
                         costs, node, n_ends, ends, to_go, hops_to_go, _LARGEST if soft else new)
                     if soft:
-                        new = _log_mean(costs, node, n_ends, ends, to_go, new, log_options)
+                        new = log_options + _log_sum(costs, gains, node, n_ends, ends, to_go, z,
+                                                    nearest[node] + soonest, new)
                 if n_hops != hops[place]:
                     largest = max(largest, 1.0)
                 elif new != values[place]:
@@ -358,6 +394,7 @@ def _sweep_subsets(masks: SubsetMasks, node_start: IntArray, places: NDArray[np.
     ends, states = np.empty(n_columns, dtype=np.uint64), np.empty(n_columns, dtype=np.int64)
     to_go, hops_to_go = np.empty(n_columns), np.empty(n_columns, dtype=np.int32)
     log_options = math.log(max(node_start[-1], 1))
+    (gains, nearest), z = _gains(costs) if soft else (costs, to_go), np.empty(n_columns)
     for state in range(last - 1, first - 1, -1):
         bits = np.uint64(masks.last[state])
         if bits == 0 or masks.accepting[state]:
@@ -365,6 +402,7 @@ def _sweep_subsets(masks: SubsetMasks, node_start: IntArray, places: NDArray[np.
         n_ends = _ways_of_bits(masks, node_start, places, values, hops, state, ends, states,
                                to_go, hops_to_go)
         same_hops = _are_same(hops_to_go, n_ends)
+        soonest = _desirabilities(n_ends, to_go, z) if soft else 0.0
         place = places[state]
         while bits:
             bit = _bit_count((bits & (~bits + _ONE)) - _ONE)
@@ -375,7 +413,8 @@ def _sweep_subsets(masks: SubsetMasks, node_start: IntArray, places: NDArray[np.
                     n_hops = hops_to_go[0] if same_hops else _fewest_hops(
                         costs, node, n_ends, ends, to_go, hops_to_go, _LARGEST if soft else value)
                     if soft:
-                        value = _log_mean(costs, node, n_ends, ends, to_go, value, log_options)
+                        value = log_options + _log_sum(costs, gains, node, n_ends, ends, to_go, z,
+                                                    nearest[node] + soonest, value)
                 values[place], hops[place] = value, n_hops
                 place += 1
 

@@ -7,6 +7,7 @@ import json
 import math
 import os
 from pathlib import Path
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from PIL import Image
 import pytest
 
 from gk_planner import cli, Config
+from gk_planner.ensemble import Ensemble, precompute
 from gk_planner.occupancy_map import OccupancyMap
 
 # A wall with a gap at the bottom between the key and the mail.
@@ -241,11 +243,13 @@ def test_negative_numbers_in_any_form_are_a_start(refuse):
 @pytest.mark.parametrize('name', [spec.name for spec in dataclasses.fields(Config)])
 def test_every_setting_is_a_flag(name, run, monkeypatch):
     values = {'connectivity': 4, 'unknown_is_free': True, 'occupied_threshold': 50,
-              'annotations_file': 'notes.yaml', 'option_memory': 1, 'max_map_cells': 48,
+              'annotations_file': 'notes.yaml', 'option_memory': 1, 'ensemble_file': 'some',
+              'max_map_cells': 48,
               'max_nodes': 5, 'task_memory': 1,
               'max_iterations': 2000, 'temperature': 0.0, 'clearance_weight': 2.0}
     value = values.get(name, 0.125)
     Path('notes.yaml').write_text('keep_out: []\n')
+    precompute(cli.BaseSpace.from_file('map.yaml'), 'some', [0])
     seen = {}
     build = cli.BaseSpace.from_file
 
@@ -503,3 +507,74 @@ def test_infeasible_tasks_are_explained(text, words, conflicts, run, folder):
     assert err == f'error: {answer["reason"]}\n'
     assert {(part['kind'], part['name']) for part in answer['conflicts']} == conflicts
     assert run('plan', 'map.yaml', 'task.yaml')[:2] == (3, '')
+
+
+@pytest.mark.parametrize('workers', [[], ['--workers', 2]])
+def test_precompute(run, workers):
+    status, out, err = run('precompute', 'map.yaml', 'all', *workers)
+    assert (status, out, err) == (0, 'all: 43 options on 48 cells, 0.0205 MB\n', '')
+    assert len(Ensemble('all')) == 43
+    status, out, _ = run('precompute', 'map.yaml', 'all', '--json')
+    assert status == 0 and json.loads(out) == {
+        'status': 'solved', 'file': 'all', 'options': 43, 'cells': 48, 'bytes': 20480}
+    plans = [json.loads(run('plan', 'map.yaml', 'task.yaml', '--json', *more)[1])
+             for more in ([], ['--ensemble-file', 'all'])]
+    assert plans[0]['options'] == plans[1]['options'] and plans[1]['warnings'] == []
+
+
+def test_precompute_for_the_sites_of_tasks(run):
+    status, out, _ = run('precompute', 'map.yaml', 'some', '--task', 'task.yaml', '--temperature',
+                         0.5)
+    assert (status, out) == (0, 'some: 2 options on 48 cells, 0.0246 MB\n')
+    assert list(Ensemble('some')) == [0, 38]
+    Path('other.yaml').write_text(TASK.replace('[0.25, 0.25]', '[0.75, 0.25]'))
+    run('precompute', 'map.yaml', 'both', '--task', 'task.yaml', '--task', 'other.yaml')
+    assert list(Ensemble('both')) == [0, 1, 38]
+    warning, = json.loads(run('plan', 'map.yaml', 'task.yaml', '--json', '--ensemble-file',
+                              'some')[1])['warnings']
+    assert warning.startswith("ensemble_file 'some' was made for another map or other settings")
+
+
+def test_precompute_on_a_dask_cluster(run):
+    pytest.importorskip('distributed')
+    status, out, err = run('precompute', 'map.yaml', 'all', '--dask', '--workers', 2)
+    assert (status, out) == (0, 'all: 43 options on 48 cells, 0.0205 MB\n'), err
+
+
+@pytest.mark.parametrize(('arguments', 'words'), [
+    (['gone.yaml', 'all'], 'gone.yaml'), (['map.yaml', 'no/all'], 'no/all: cannot be written'),
+    (['map.yaml', 'task.yaml'], 'task.yaml: is no ensemble'),
+    (['map.yaml', 'all', '--task', 'gone.yaml'], 'gone.yaml'),
+    (['map.yaml', 'all', '--workers', '0'], '--workers: 0 is less than 1'),
+    (['map.yaml', 'all', '--dask', 'nonsense'], '--dask: no scheduler at nonsense')])
+def test_precompute_refuses(run, folder, arguments, words):
+    before = {file.name for file in folder.iterdir()}
+    status, out, err = run('precompute', *arguments, '--json')
+    assert status == 2 and words in json.loads(out)['reason'] and err.startswith('error: ')
+    assert {file.name for file in folder.iterdir()} == before
+
+
+def test_dask_that_is_not_installed(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, 'distributed', None)
+    status, _, err = run('precompute', 'map.yaml', 'all', '--dask')
+    assert status == 2 and "pip install 'gk_planner[dask]'" in err
+
+
+def test_an_interrupted_precompute_goes_on(folder):
+    """Interrupted once the bar shows options; the second run has less to do."""
+    OccupancyMap(np.zeros((100, 100), dtype=np.int8), 0.5).save(folder / 'large.yaml')
+    command = [sys.executable, '-m', 'gk_planner', 'precompute', 'large.yaml', 'all', '--workers',
+               '2']
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, start_new_session=True)
+    while not (Path(folder, 'all').exists() and len(Ensemble(folder / 'all'))):
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate()
+    assert (process.returncode, out) == (130, b''), err
+    assert err.splitlines()[-1] == b'error: interrupted' and b'Traceback' not in err
+    solved = len(Ensemble(folder / 'all'))
+    assert 0 < solved < 100 * 100
+    subprocess.run(command[:-2], cwd=folder, check=True, capture_output=True)
+    assert len(Ensemble(folder / 'all')) == 100 * 100

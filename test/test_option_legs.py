@@ -18,7 +18,7 @@ from gk_planner import BaseSpace
 from gk_planner.errors import CanceledError
 from gk_planner.grounding import ground
 from gk_planner.option_legs import OptionLegs
-from gk_planner.options import OptionLibrary
+from gk_planner.option_library import OptionLibrary
 
 
 def legs_of(space, task, start=(0.5, 0.5), goals=None):

@@ -13,10 +13,11 @@ ROOT = Path(__file__).parents[1]
 CORE = sorted((ROOT / 'gk_planner').glob('*.py'))
 ROSDEP = {'numpy': 'python3-numpy', 'scipy': 'python3-scipy', 'numba': 'python3-numba',
           'shapely': 'python3-shapely', 'pyyaml': 'python3-yaml', 'pillow': 'python3-pil',
-          'matplotlib': 'python3-matplotlib'}
+          'matplotlib': 'python3-matplotlib', 'tqdm': 'python3-tqdm'}
 DISTRIBUTIONS = {'yaml': 'pyyaml', 'PIL': 'pillow'}
 ROS = [*(ROOT / 'gk_planner/ros').glob('*.py'), *(ROOT / 'launch').glob('*.py')]
-OPTIONAL = {'tf2_ros', 'nav2_msgs', 'ortools'}  # imported where used, with a clear error
+# Imported where used, with a clear error.
+OPTIONAL = {'tf2_ros', 'nav2_msgs', 'ortools', 'distributed'}
 
 
 @pytest.fixture(scope='module')

@@ -641,6 +641,7 @@ class TestParameters:
         ({'temperature': math.inf}, 'temperature'), ({'arrival_radius': -1.0}, 'arrival_radius'),
         ({'occupied_threshold': 101}, 'occupied_threshold'),
         ({'annotations_file': '/nowhere.yaml'}, '/nowhere.yaml'),
+        ({'ensemble_file': '/nowhere.options'}, '/nowhere.options'),
         ({'robot_radius': 0.1, 'connectivity': 3}, 'connectivity'),
         ({'drive_mode': 'topic'}, 'read-only'), ({'failure_policy': 'skip'}, 'read-only')])
     def test_a_bad_value_is_refused_with_the_reason(self, planner, values, words):

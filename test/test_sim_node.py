@@ -46,7 +46,7 @@ class Sim:
         self.track, self.maps, self.clock = [], [], []
         self._ros = bench
         node = bench.node
-        node.create_subscription(Odometry, 'odom', self._odom, 10)
+        node.create_subscription(Odometry, 'odom', self._odom, 1000)
         node.create_subscription(OccupancyGrid, 'map', self.maps.append, QoSProfile(
             depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL))
         node.create_subscription(Clock, '/clock', self.clock.append, 10)
@@ -56,6 +56,11 @@ class Sim:
     def _odom(self, message):
         assert message.header.frame_id == 'map' and message.child_frame_id == 'base_link'
         self.track.append((message.pose.pose.position.x, message.pose.pose.position.y))
+
+    def wait_at(self, place):
+        """Wait until the robot is where it arrives; odometry may come after the result."""
+        self._ros.wait_until(lambda: math.dist(self.track[-1], place) < NEAR,
+                             f'a robot at {place}')
 
     def move(self, **site):
         self._ros.wait_until(self._mover.service_is_ready)
@@ -73,6 +78,8 @@ def together(bench, floor, sim=None, planner=None):
     bench.start('planner_node', parameters={'status_period': 0.05, **(planner or {})})
     other = Planner(bench)
     other.wait_ready()
+    # That the planner hears the world does not mean that this process does.
+    bench.wait_until(lambda: world.track and world.maps, 'map and odometry')
     return world, other
 
 
@@ -89,7 +96,7 @@ def test_the_whole_loop(bench, floor):
     assert result.success, result.message
     assert result.cost == pytest.approx(8.5 + 2 + 2 * math.sqrt(2))
     assert max(x for x, _ in sim.track) > 9.125 - NEAR, 'it went to a before b'
-    assert math.dist(sim.track[-1], (5.125, 2.625)) < NEAR
+    sim.wait_at((5.125, 2.625))
     grid = sim.maps[0]
     assert (grid.info.width, grid.info.height, grid.header.frame_id) == (40, 12, 'map')
 
@@ -97,11 +104,11 @@ def test_the_whole_loop(bench, floor):
 def test_a_moved_object_is_found_where_it_is(bench, floor):
     sim, planner = together(bench, floor, {'speed': 2.0})
     goal = planner.execute(task(a=(9.125, 0.625)))
-    bench.wait_until(lambda: sim.track and sim.track[-1][0] > 2.0, 'half-way')
+    bench.wait_until(lambda: sim.track[-1][0] > 2.0, 'half-way')
     answer = sim.move(name='a', features=['a'], position=[2.125, 2.625])
     assert answer.success and answer.plan_changed
     assert goal.result()[1].success
-    assert math.dist(sim.track[-1], (2.125, 2.625)) < NEAR
+    sim.wait_at((2.125, 2.625))
     assert max(x for x, _ in sim.track) < 8.0
     bad = sim.move(name='z', features=['z'], position=[1.0, 1.0])
     assert not bad.success and bad.message
@@ -114,10 +121,11 @@ def test_a_door_that_closes_and_opens(bench, floor):
     door = [(5, 0), (5.25, 0), (5.25, 3), (5, 3)]
     assert sim.block(door).success
     planner.wait_state(S.INFEASIBLE)
+    bench.wait_until(lambda: np.array(sim.maps[-1].data).any(), 'the closed door')
     assert np.array(sim.maps[-1].data).reshape(12, 40)[:, 20].tolist() == [100] * 12
     assert sim.block(door, blocked=False).success
     assert goal.result()[1].success
-    assert not np.array(sim.maps[-1].data).any()
+    bench.wait_until(lambda: not np.array(sim.maps[-1].data).any(), 'the open door')
     refused = sim.block(door[:2])
     assert not refused.success and 'region' in refused.message
 
@@ -125,7 +133,7 @@ def test_a_door_that_closes_and_opens(bench, floor):
 def test_pause_stops_the_robot(bench, floor):
     sim, planner = together(bench, floor, {'speed': 2.0})
     planner.run(task(a=(9.125, 0.625)))
-    bench.wait_until(lambda: sim.track and sim.track[-1][0] > 2.0)
+    bench.wait_until(lambda: sim.track[-1][0] > 2.0)
     planner.trigger('pause')
     bench.wait_until(lambda: len(sim.track) > 10 and len(set(sim.track[-10:])) == 1)
     assert sim.track[-1][0] < 9.0
@@ -147,7 +155,7 @@ def test_contact(bench, floor):
 
 
 def test_time_runs_faster(bench, floor):
-    """With its /clock 20 times as fast, 30 s of dwelling do not take 30 s."""
+    """With its /clock 20 times as fast, dwelling lasts 30 s of that clock."""
     sim, planner = together(
         bench, floor, {'publish_clock': True, 'clock_speed': 20.0, 'use_sim_time': True,
                        'speed': 1.0, 'acceleration': 5.0, 'turn_rate': 5.0},
@@ -156,9 +164,10 @@ def test_time_runs_faster(bench, floor):
     began = planner.wait_state(S.EXECUTING).header.stamp
     assert goal.result()[1].success
     ended = planner.wait_state(S.SUCCEEDED).header.stamp
-    assert 30 + 3 <= ended.sec - began.sec <= 120
+    assert ended.sec - began.sec >= 30 + 3
+    bench.wait_until(lambda: sim.clock[-1].clock.sec >= ended.sec, 'the clock of the last status')
     stamps = [clock.clock.sec + clock.clock.nanosec * 1e-9 for clock in sim.clock]
-    assert np.diff(stamps).min() > 0 and ended.sec <= stamps[-1] + 5
+    assert np.diff(stamps).min() > 0
 
 
 @pytest.mark.parametrize(('parameters', 'words'), [

@@ -15,8 +15,7 @@ import numpy as np
 from plan_validator import validate
 import pytest
 
-from gk_planner import BaseSpace, Planner, solve_task, Task
-from gk_planner import options as options_module
+from gk_planner import BaseSpace, option_library, Planner, solve_task, Task
 from gk_planner.cli import main
 from gk_planner.dnf import clauses, dnf_text
 from gk_planner.formula import parse
@@ -301,7 +300,7 @@ def test_remap_solves_both_tasks_from_one_complete_ensemble(monkeypatch):
     def refuse(*_, **__):
         raise AssertionError('a new option was solved')
 
-    monkeypatch.setattr(options_module, 'solve_option', refuse)
+    monkeypatch.setattr(option_library, 'solve_option', refuse)
     plans = [planner.plan(task) for task in (first, second)]
     assert [sequence(plan) for plan in plans] == [
         [site for site, _, _ in PLANS[name]] for name in ('remap_3x3_a', 'remap_3x3_b')]

@@ -21,15 +21,14 @@ from typing import Any
 
 from nav_msgs.msg import Odometry
 import rclpy
-from rclpy.action import ActionClient
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from std_msgs.msg import Header
 
-from gk_planner import BaseSpace, Plan, Task
+from gk_planner import BaseSpace, errors, Plan, Task
 from gk_planner.draw import draw_plan
 from gk_planner.results import PlannedOption, Point
 from gk_planner.ros import conversions
+from gk_planner.ros.send_task import send
 from gk_planner_interfaces.action import ExecuteTask
 from gk_planner_interfaces.msg import Plan as PlanMsg
 from gk_planner_interfaces.msg import TaskStatus
@@ -60,29 +59,23 @@ class Demo(Node):
         self.create_subscription(PlanMsg, 'gk_planner/plan', self._plan, LATCHED)
         self.create_subscription(TaskStatus, 'gk_planner/status', self._status, LATCHED)
         self._mover = self.create_client(Reground, 'gk_sim/move_object')
-        self._client = ActionClient(self, ExecuteTask, 'gk_planner/execute_task')
+        self.create_timer(TIMEOUT, self._too_late)
 
     def say(self, text: str) -> None:
         """Print a line with the time."""
         print(f'[{time.monotonic() - self._began:5.1f} s] {text}', flush=True)
 
-    def run(self) -> ExecuteTask.Result | None:
-        """Carry out the task; None if nobody answers in time."""
-        if not self._client.wait_for_server(timeout_sec=30.0):
-            return None
-        self._began = time.monotonic()
-        while not self.track and time.monotonic() < self._began + 30.0:
-            rclpy.spin_once(self, timeout_sec=0.1)
-        goal = ExecuteTask.Goal(task=conversions.task_to_spec(self.task, Header()))
-        sent = self._client.send_goal_async(goal)
-        rclpy.spin_until_future_complete(self, sent, timeout_sec=TIMEOUT)
-        ended = sent.result().get_result_async()
-        rclpy.spin_until_future_complete(self, ended, timeout_sec=TIMEOUT)
+    def run(self) -> ExecuteTask.Result:
+        """Carry out the task."""
+        result = send(self, self.task, 'gk_planner', timeout=TIMEOUT, say=lambda text: None)
         # The last arrival is told on the status topic, which may come after the result.
         last_call = time.monotonic() + 2.0
         while not self._has_ended and time.monotonic() < last_call:
             rclpy.spin_once(self, timeout_sec=0.1)
-        return ended.result().result if ended.done() else None
+        return result
+
+    def _too_late(self) -> None:
+        raise errors.TimeoutError(f'the task is not done after {TIMEOUT:g} s')
 
     def _odom(self, message: Odometry) -> None:
         place = message.pose.pose.position
@@ -174,10 +167,15 @@ def main() -> int:
     with process('sim_node', map=map_file, task=task_file, speed=1.5, acceleration=3.0), \
             process('planner_node', **settings):
         demo = Demo(task, moved)
-        result = demo.run()
-    rclpy.try_shutdown()
-    if result is None or not result.success:
-        print(f'error: {result.message if result else "no answer in time"}', file=sys.stderr)
+        try:
+            result = demo.run()
+        except errors.GkPlannerError as error:
+            print(f'error: {error.message}', file=sys.stderr)
+            return error.exit_status
+        finally:
+            rclpy.try_shutdown()
+    if not result.success:
+        print(f'error: {result.message}', file=sys.stderr)
         return 1
     metres = sum(option.cost for option in demo.driven)
     demo.say(f'done: {result.task_id} succeeded, {metres:.2f} m driven')

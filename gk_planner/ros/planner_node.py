@@ -16,6 +16,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from gk_planner.annotations import Annotations
 from gk_planner.boolean_task import Task
 from gk_planner.config import Config
+from gk_planner.ensemble import Ensemble
 from gk_planner.errors import (
     ConfigError,
     DriveError,
@@ -234,6 +235,8 @@ class PlannerNode(LifecycleNode):
             for parameter in given:
                 if parameter.name == 'annotations_file' and parameter.value:
                     Annotations.from_file(parameter.value)
+                if parameter.name == 'ensemble_file' and parameter.value:
+                    Ensemble(parameter.value)
         except InputError as error:
             return parameters.refusal(error)
         return SetParametersResult(successful=True)

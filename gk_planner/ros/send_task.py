@@ -24,6 +24,8 @@ _STATES = ('idle', 'planning', 'executing', 'paused', 'succeeded', 'infeasible',
            'canceled')
 _MARKS = {TaskStatus.GOAL_PENDING: ' ', TaskStatus.GOAL_CURRENT: '>', TaskStatus.GOAL_DONE: 'x',
           TaskStatus.GOAL_SKIPPED: '-', TaskStatus.GOAL_FAILED: '!'}
+# A planner that has just been started says these until its map and the robot's pose have come.
+_NOT_READY = (TaskStatus.ERROR_NOT_ACTIVE, TaskStatus.ERROR_NO_MAP, TaskStatus.ERROR_NO_POSE)
 
 
 def progress_line(status: TaskStatus) -> str:
@@ -38,6 +40,8 @@ def send(node: Node, task: Task, server: str, *, timeout: float = 10.0,
          say: Any = print) -> ExecuteTask.Result:
     """Carry out a task through the action of a planner; Ctrl-C cancels it.
 
+    A planner that is not there or not ready yet is waited for, in all ``timeout`` seconds.
+
     Raises
     ------
     TimeoutError
@@ -46,11 +50,22 @@ def send(node: Node, task: Task, server: str, *, timeout: float = 10.0,
         If it refuses the goal of the action.
 
     """
+    deadline = time.monotonic() + timeout
     client = ActionClient(node, ExecuteTask, f'{server}/execute_task')
     if not client.wait_for_server(timeout_sec=timeout):
         raise errors.TimeoutError(
             f'{server}/execute_task does not answer; is the planner running?')
     goal = ExecuteTask.Goal(task=conversions.task_to_spec(task, Header()))
+    while True:
+        result = _carry_out(node, client, goal, say)
+        if result.error_code not in _NOT_READY or time.monotonic() >= deadline:
+            return result
+        say(f'waiting: {result.message}')
+        _spin_for(node, 0.2)
+
+
+def _carry_out(node: Node, client: ActionClient, goal: ExecuteTask.Goal,
+               say: Any) -> ExecuteTask.Result:
     sent = client.send_goal_async(
         goal, feedback_callback=lambda message: say(progress_line(message.feedback.status)))
     _spin_until(node, client, sent)
@@ -65,6 +80,12 @@ def send(node: Node, task: Task, server: str, *, timeout: float = 10.0,
         handle.cancel_goal_async()
         _spin_until(node, client, ended)
     return ended.result().result
+
+
+def _spin_for(node: Node, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        rclpy.spin_once(node, timeout_sec=left)
 
 
 def _spin_until(node: Node, client: ActionClient, future: Any) -> None:
@@ -88,7 +109,7 @@ def main() -> int:
     parser.add_argument('task', metavar='TASK.yaml')
     parser.add_argument('--node', default='gk_planner', help='name of the planner node')
     parser.add_argument('--timeout', type=float, default=10.0, metavar='SECONDS',
-                        help='how long to wait for the planner')
+                        help='how long to wait for the planner, its map and pose')
     options = parser.parse_args(remove_ros_args(sys.argv)[1:])
     began = time.monotonic()
     last = ''
