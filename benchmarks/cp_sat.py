@@ -14,11 +14,12 @@ _SCALE = 1e6
 
 @dataclass(frozen=True)
 class Answer:
-    """Cost of the best tour, inf if none was found, the bound, and whether it is proven."""
+    """The best tour: its cost (inf if none was found), bound, whether proven; and search time."""
 
     cost: float
     bound: float
     optimal: bool
+    search_ms: float
 
 
 def solve(between: np.ndarray, entry: np.ndarray, before: list[tuple[int, int]], *,
@@ -51,7 +52,8 @@ def solve(between: np.ndarray, entry: np.ndarray, before: list[tuple[int, int]],
     status = solver.solve(model)
     found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
     return Answer(solver.objective_value / _SCALE if found else np.inf,
-                  solver.best_objective_bound / _SCALE, status == cp_model.OPTIMAL)
+                  solver.best_objective_bound / _SCALE, status == cp_model.OPTIMAL,
+                  solver.wall_time * 1e3)
 
 
 def _hint(model: cp_model.CpModel, arcs: dict, position: list, tour: list[int]) -> None:

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +31,15 @@ _ACTION = """\
 """
 
 
-def solve(between: np.ndarray, entry: np.ndarray, before: list[tuple[int, int]]) -> float:
-    """Return the cost of the cheapest tour, legs rounded to thousandths."""
+class Answer(NamedTuple):
+    """Cost of the cheapest tour, and the time of the search without translation and process."""
+
+    cost: float
+    search_ms: float
+
+
+def solve(between: np.ndarray, entry: np.ndarray, before: list[tuple[int, int]]) -> Answer:
+    """Return the cheapest tour, legs rounded to thousandths."""
     n = len(entry)
     costs = np.rint(np.vstack([between, entry]) * _SCALE).astype(int)
     places = ' '.join(f's{i}' for i in range(n + 1))
@@ -51,4 +59,5 @@ def solve(between: np.ndarray, entry: np.ndarray, before: list[tuple[int, int]])
         run = subprocess.run([sys.executable, _PROGRAM, 'domain.pddl', 'problem.pddl', '--search',
                               'astar(lmcut())'], cwd=folder, capture_output=True, text=True,
                              check=True)
-    return int(re.search(r'Plan cost: (\d+)', run.stdout)[1]) / _SCALE
+    return Answer(int(re.search(r'Plan cost: (\d+)', run.stdout)[1]) / _SCALE,
+                  float(re.search(r'Search time: ([\d.e-]+)s', run.stdout)[1]) * 1e3)

@@ -1,5 +1,7 @@
 """The planner on a robot: map and pose come from others, such as Nav2's map_server and AMCL.
 
+With the argument ``map`` the map is served from a file, by a map_server of its own.
+
 An argument that is left empty leaves its parameter to the params_file.
 """
 
@@ -14,7 +16,7 @@ SHARE = FindPackageShare('gk_planner')
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Declare the arguments; start the planner and, if asked, RViz."""
+    """Declare the arguments; start the planner and, if asked, RViz and a map_server."""
     return LaunchDescription([
         DeclareLaunchArgument(
             'namespace', default_value='', description='namespace of all nodes'),
@@ -28,6 +30,10 @@ def generate_launch_description() -> LaunchDescription:
             'autostart', default_value='', choices=['', 'true', 'false'],
             description='configure and activate by itself, false under a lifecycle manager; '
             'empty: as in params_file'),
+        DeclareLaunchArgument(
+            'map', default_value='',
+            description='map_server YAML file to serve as the topic map (package '
+            'nav2_map_server); empty: the map comes from elsewhere'),
         DeclareLaunchArgument(
             'task', default_value='',
             description='task file to start with; empty: task_file of params_file'),
@@ -43,18 +49,38 @@ def generate_launch_description() -> LaunchDescription:
             arguments=['-d', PathJoinSubstitution([SHARE, 'launch', 'gk_planner.rviz'])],
             condition=IfCondition(LaunchConfiguration('rviz'))),
         # After RViz: where that is not installed, launch stops before there is a node to leave.
+        OpaqueFunction(function=serve_map),
         OpaqueFunction(function=start_planner),
     ])
 
 
+def serve_map(context: LaunchContext) -> list[Node]:
+    """Return a map_server and who activates it, if there is a file to serve."""
+    if not LaunchConfiguration('map').perform(context):
+        return []
+    common = {'namespace': LaunchConfiguration('namespace'), 'output': 'screen'}
+    clock = given(context, {'use_sim_time': LaunchConfiguration('use_sim_time')})
+    return [
+        Node(package='nav2_map_server', executable='map_server', name='map_server', **common,
+             parameters=[{'yaml_filename': LaunchConfiguration('map'), **clock}]),
+        Node(package='nav2_lifecycle_manager', executable='lifecycle_manager',
+             name='lifecycle_manager_map', **common,
+             parameters=[{'autostart': True, 'node_names': ['map_server'], **clock}])]
+
+
 def start_planner(context: LaunchContext) -> list[Node]:
     """Return the planner with the parameters that were given as arguments."""
-    arguments = {'use_sim_time': LaunchConfiguration('use_sim_time'),
-                 'autostart': LaunchConfiguration('autostart'),
-                 'task_file': LaunchConfiguration('task')}
-    given = {name: value for name, value in arguments.items() if value.perform(context)}
+    parameters = given(context, {'use_sim_time': LaunchConfiguration('use_sim_time'),
+                                 'autostart': LaunchConfiguration('autostart'),
+                                 'task_file': LaunchConfiguration('task')})
     return [Node(
         package='gk_planner', executable='planner_node', name='gk_planner',
         namespace=LaunchConfiguration('namespace'), output='screen',
-        parameters=[LaunchConfiguration('params_file'), given],
+        parameters=[LaunchConfiguration('params_file'), parameters],
         ros_arguments=['--log-level', LaunchConfiguration('log_level')])]
+
+
+def given(context: LaunchContext, parameters: dict[str, LaunchConfiguration],
+          ) -> dict[str, LaunchConfiguration]:
+    """Return the parameters whose argument is not empty."""
+    return {name: value for name, value in parameters.items() if value.perform(context)}

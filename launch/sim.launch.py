@@ -4,7 +4,12 @@ The rest of the arguments are those of planner.launch.py, which this file includ
 """
 
 from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, Shutdown
+from launch.actions import (
+    DeclareLaunchArgument,
+    GroupAction,
+    IncludeLaunchDescription,
+    Shutdown,
+)
 from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
@@ -35,7 +40,10 @@ def generate_launch_description() -> LaunchDescription:
             'log_level', default_value='info',
             choices=['debug', 'info', 'warn', 'error', 'fatal'],
             description='log from this level on'),
-        IncludeLaunchDescription(PathJoinSubstitution([SHARE, 'launch', 'planner.launch.py'])),
+        # In a scope of its own: there, no map is to be served.
+        GroupAction([IncludeLaunchDescription(
+            PathJoinSubstitution([SHARE, 'launch', 'planner.launch.py']),
+            launch_arguments={'map': ''}.items())]),
         Node(
             package='gk_planner', executable='sim_node', name='gk_sim',
             namespace=LaunchConfiguration('namespace'), output='screen', on_exit=Shutdown(),

@@ -10,8 +10,10 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 FILES = sorted((ROOT / 'launch').glob('*.launch.py'))
+# Executables of other packages.
+FOREIGN = {'rviz2', 'map_server', 'lifecycle_manager'}
 CONTRACT = {
-    'planner.launch.py': {'namespace', 'use_sim_time', 'params_file', 'task', 'rviz',
+    'planner.launch.py': {'namespace', 'use_sim_time', 'params_file', 'map', 'task', 'rviz',
                           'autostart', 'log_level'},
     'sim.launch.py': {'namespace', 'use_sim_time', 'map', 'task', 'sim_params_file',
                       'log_level'},
@@ -51,7 +53,7 @@ class TestSource:
         scripts = (ROOT / 'setup.py').read_text()
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.keyword) and node.arg == 'executable':
-                assert node.value.value == 'rviz2' or f"'{node.value.value} = " in scripts
+                assert node.value.value in FOREIGN or f"'{node.value.value} = " in scripts
 
     def test_shared_files_exist(self, file):
         for node in ast.walk(ast.parse(file.read_text())):
@@ -80,17 +82,22 @@ def share(monkeypatch, tmp_path):
     # The folder launch/ of the repository alone would pass for the package.
     pytest.importorskip('launch.actions', reason='the package launch is not installed')
     pytest.importorskip('launch_ros.actions', reason='the package launch_ros is not installed')
-    index = tmp_path / 'share/ament_index/resource_index/packages'
-    index.mkdir(parents=True)
-    (index / 'gk_planner').touch()
+    install(tmp_path, 'gk_planner', 'planner_node', 'sim_node')
     (tmp_path / 'share/gk_planner').symlink_to(ROOT)
-    libexec = tmp_path / 'lib/gk_planner'
-    libexec.mkdir(parents=True)
-    for name in ('planner_node', 'sim_node'):
-        (libexec / name).write_text('#!/bin/sh\necho "$0" "$@"\n')
-        (libexec / name).chmod(0o755)
     monkeypatch.setenv('AMENT_PREFIX_PATH', str(tmp_path))
     return tmp_path
+
+
+def install(prefix, package, *executables):
+    """Make executables of a package that launch finds, and that end at once."""
+    index = prefix / 'share/ament_index/resource_index/packages'
+    index.mkdir(parents=True, exist_ok=True)
+    (index / package).touch()
+    libexec = prefix / 'lib' / package
+    libexec.mkdir(parents=True)
+    for name in executables:
+        (libexec / name).write_text('#!/bin/sh\necho "$0" "$@"\n')
+        (libexec / name).chmod(0o755)
 
 
 def run(file, arguments, on_start):
@@ -152,6 +159,27 @@ def test_an_argument_that_is_not_given_leaves_the_parameter_to_the_file(share, t
     values = commands('planner.launch.py', params_file=str(file), autostart='true', task='other',
                       use_sim_time='true')['planner_node'][1]
     assert values == {'autostart': True, 'task_file': 'other', 'x': 1.0, 'use_sim_time': True}
+
+
+def test_a_map_is_served_from_a_file(share):
+    install(share, 'nav2_map_server', 'map_server')
+    install(share, 'nav2_lifecycle_manager', 'lifecycle_manager')
+    found = commands('planner.launch.py', map='floor.yaml', namespace='robot1',
+                     use_sim_time='true')
+    command, values = found['map_server']
+    assert '__ns:=/robot1' in command and '__node:=map_server' in command
+    assert values == {'yaml_filename': 'floor.yaml', 'use_sim_time': True}
+    assert found['lifecycle_manager'][1] == {
+        'autostart': True, 'node_names': ['map_server'], 'use_sim_time': True}
+    assert 'planner_node' in found
+    assert set(commands('sim.launch.py')) == {'sim_node', 'planner_node'}
+
+
+@pytest.mark.parametrize('arguments', [{'map': 'floor.yaml'}, {'rviz': 'true'}])
+def test_no_planner_without_what_is_asked_for_beside_it(share, arguments):
+    started = []
+    assert run('planner.launch.py', arguments, lambda event, _: started.append(event)) != 0
+    assert not started
 
 
 def test_world_and_planner_share_task_namespace_and_time(share):
