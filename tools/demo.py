@@ -174,11 +174,11 @@ def main() -> int:
             return error.exit_status
         finally:
             rclpy.try_shutdown()
-    if not result.success:
-        print(f'error: {result.message}', file=sys.stderr)
-        return 1
-    metres = sum(option.cost for option in demo.driven)
-    demo.say(f'done: {result.task_id} succeeded, {metres:.2f} m driven')
+        metres = sum(option.cost for option in demo.driven)
+        if not result.success:
+            print(f'error: {result.message}', file=sys.stderr)
+            return 1
+        demo.say(f'done: {result.task_id} succeeded, {metres:.2f} m driven')
 
     picture = options.picture or REPO / f'out/{world}.png'
     picture.parent.mkdir(exist_ok=True)
