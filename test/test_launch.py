@@ -131,7 +131,8 @@ def parameters(command):
     values = {}
     for flag, file in pairwise(command):
         if flag == '--params-file':
-            for node in yaml.safe_load(Path(file).read_text()).values():
+            # launch_ros tags a list of strings as a tuple of Python; rcl reads past the tag.
+            for node in yaml.full_load(Path(file).read_text()).values():
                 values.update(node['ros__parameters'])
     return values
 
@@ -170,7 +171,7 @@ def test_a_map_is_served_from_a_file(share):
     assert '__ns:=/robot1' in command and '__node:=map_server' in command
     assert values == {'yaml_filename': 'floor.yaml', 'use_sim_time': True}
     assert found['lifecycle_manager'][1] == {
-        'autostart': True, 'node_names': ['map_server'], 'use_sim_time': True}
+        'autostart': True, 'node_names': ('map_server',), 'use_sim_time': True}
     assert 'planner_node' in found
     assert set(commands('sim.launch.py')) == {'sim_node', 'planner_node'}
 
