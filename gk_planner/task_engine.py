@@ -25,8 +25,10 @@ from gk_planner.formula_tree import And, Bit, Constant, Count, Node, Not, Or, Xo
 from gk_planner.goal_kernel import FloatArray, Legs, node_starts
 
 # The engine counts in whole numbers, the largest cost being this: what it cannot tell apart
-# differs by less than 1e-10 of the longest leg.
+# differs by less than 1e-10 of the longest leg that may be useful.
 _LARGEST_COST = 2 ** 36
+# A way is optimal if its cost exceeds the bound by rounding only, which is less than this part.
+_ROUNDING = 1e-8
 # More nodes make more arcs than it can take.
 _MAX_NODES = 1_000
 # Stands kept in a layer of the first search, one search after the other.
@@ -85,7 +87,8 @@ def solve_by_engine(task: Task, goals: tuple[int, ...], legs: Legs, *, completio
         raise LimitError(f'{task.source}: its goals are completed at {len(legs.node_goal)} cells; '
                          f'beyond the table of task states at most {_MAX_NODES} can be handled')
     hint = _first_way(task, goals, legs, completion_cost, began + time_limit / 4, checkpoint)
-    model = _Model(task, goals, legs, completion_cost)
+    longest = np.inf if hint is None else _cost(legs, hint, completion_cost)
+    model = _Model(task, goals, legs, completion_cost, longest)
     if hint is not None:
         model.hint(hint)
     left = max(time_limit - (time.monotonic() - began), _PATIENCE)
@@ -99,8 +102,9 @@ def solve_by_engine(task: Task, goals: tuple[int, ...], legs: Legs, *, completio
                          'there may be one, raise time_limit')
     best = min((_cut(task, legs, way) for way in ways),
                key=lambda way: _cost(legs, way, completion_cost))
-    return EngineRun(tuple(best), min(bound, _cost(legs, best, completion_cost)),
-                     status == 'OPTIMAL')
+    cost = _cost(legs, best, completion_cost)
+    return EngineRun(tuple(best), min(bound, cost),
+                     status == 'OPTIMAL' and cost - bound <= _ROUNDING * cost)
 
 
 def _first_way(task: Task, goals: tuple[int, ...], legs: Legs, completion_cost: float,
@@ -135,14 +139,18 @@ def _cut(task: Task, legs: Legs, way: list[int]) -> list[int]:
 
 
 class _Model:
-    """The model of one task; nodes are numbered from 0, and the start is the node after them."""
+    """The model of one task; nodes are numbered from 0, and the start is the node after them.
 
-    def __init__(self, task: Task, goals: tuple[int, ...], legs: Legs,
-                 completion_cost: float) -> None:
+    Legs that cost more than ``longest`` are left out.
+    """
+
+    def __init__(self, task: Task, goals: tuple[int, ...], legs: Legs, completion_cost: float,
+                 longest: float) -> None:
         from ortools.sat.python import cp_model
         self._cp_model = cp_model
         self._model: Any = cp_model.CpModel()
-        self._costs: FloatArray = np.vstack([legs.flip, legs.entry]) + completion_cost
+        costs = np.vstack([legs.flip, legs.entry]) + completion_cost
+        self._costs: FloatArray = np.where(costs <= longest, costs, np.inf)
         self._start = len(legs.node_goal)
         self._bit = np.repeat(np.arange(len(goals)), np.diff(node_starts(legs, goals)))
         self._done = [self._model.new_bool_var(task.goal_names[goal]) for goal in goals]

@@ -59,6 +59,17 @@ def test_same_optimum_as_the_naive_solver(seed):
     assert math.isclose(replayed, found.cost, rel_tol=1e-12, abs_tol=1e-12)
 
 
+def test_a_leg_beyond_all_measure_hides_no_optimum(monkeypatch):
+    monkeypatch.setattr(task_engine, '_WIDTHS', (2, 2))  # whose best way is not the optimum
+    task, (between, entry) = free_goals(9), places(9, seed=4)
+    between = np.where(np.random.default_rng(4).random(between.shape) < 0.3, between * 20, between)
+    expected = solve_task(task, between, entry).cost
+    between[0, 1] = 1e15
+    found = solve_task(task, between, entry, NO_TABLE)
+    assert found.optimal and math.isclose(found.cost, expected, rel_tol=1e-9)
+    assert math.isclose(found.bound, expected, rel_tol=1e-8)
+
+
 @settings(max_examples=200, deadline=None)
 @given(seeds, st.sampled_from([1, 3, 1000]))
 def test_beams_find_plans_and_never_promise_too_little(seed, width):
