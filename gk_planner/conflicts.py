@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gk_planner.boolean_task import Task
+from gk_planner.checkpoint import Checkpoint, proceed
 from gk_planner.config import Config
 from gk_planner.constraints import inherit
 from gk_planner.dnf import Clause, clauses, is_satisfiable
@@ -29,6 +30,8 @@ Bools = NDArray[np.bool_]
 
 # How many clauses of the formula are tried one by one before the states are searched instead.
 _MAX_CLAUSES = 2000
+# Memory for the states of one relaxed task; there are many of these.
+_MAX_BYTES = 100_000_000
 # How many reasons, or places, one sentence names.
 _MAX_NAMED = 4
 
@@ -41,19 +44,22 @@ class Element:
     index: int
 
 
-def explain_infeasible(task: Task, legs: Legs, site_nodes: Sequence[IntArray],
-                       config: Config) -> InfeasibleError:
+def explain_infeasible(task: Task, legs: Legs, site_nodes: Sequence[IntArray], config: Config,
+                       checkpoint: Checkpoint = proceed) -> InfeasibleError:
     """Return the error that names an irreducible conflict of an infeasible task.
 
-    If a relaxed task meets a limit of the configuration, the conflict is still one, but may have
-    more elements than it needs.
+    If a relaxed task has too many states to search, the conflict is still one, but may have more
+    elements than it needs.
     """
     elements = _elements(task)
     reached = _Reach.of(task, legs, site_nodes)
+    max_bytes = min(_MAX_BYTES, config.task_memory * 1_000_000)
 
     def conflicts(kept: list[Element]) -> bool:
+        checkpoint()
         try:
-            return not _can_be_done(task, reached, set(elements) - set(kept), config)
+            return not _can_be_done(task, reached, set(elements) - set(kept), max_bytes,
+                                    checkpoint)
         except LimitError:
             return False
 
@@ -67,8 +73,8 @@ def explain_infeasible(task: Task, legs: Legs, site_nodes: Sequence[IntArray],
 def decided_by_clauses(task: Task, legs: Legs) -> bool | None:
     """Return whether some order of completions does the task, decided clause by clause.
 
-    None means not decided: reversible bits, places that are not mutually reachable, or too many
-    clauses. No task state is listed, so 100 free goals are as quick as 5.
+    None means not decided: a bit may have to flip back, places are not mutually reachable, or
+    there are too many clauses. No task state is listed, so 100 free goals are as quick as 5.
     """
     return _can_by_clauses(task, _Reach.of(task, legs, ()), {})
 
@@ -125,7 +131,8 @@ class _Reach:
         return np.flatnonzero(self.place_goal == goal)
 
 
-def _can_be_done(task: Task, reach: _Reach, relaxed: set[Element], config: Config) -> bool:
+def _can_be_done(task: Task, reach: _Reach, relaxed: set[Element], max_bytes: int,
+                 checkpoint: Checkpoint) -> bool:
     rules = tuple(rule for index, rule in enumerate(task.constraints)
                   if Element('constraint', index) not in relaxed)
     task = dataclasses.replace(task, constraints=rules)
@@ -143,8 +150,8 @@ def _can_be_done(task: Task, reach: _Reach, relaxed: set[Element], config: Confi
     goals = tuple(sorted({*on_the_spot, *reach.place_goal[:-1].tolist()}))
     if _is_closed(reach):
         goals = relevant_goals(task, goals, drop_harmful=True)
-    states = reachable_states(task, goals, config.task_memory * 1_000_000)
-    return _search(states, reach, on_the_spot)
+    states = reachable_states(task, goals, max_bytes, checkpoint)
+    return _search(states, reach, on_the_spot, checkpoint)
 
 
 def _is_closed(reach: _Reach) -> bool:
@@ -153,7 +160,8 @@ def _is_closed(reach: _Reach) -> bool:
     return not reach.passes_done and bool(((ways @ ways[:-1])[~reach.flip] == 0).all())
 
 
-def _search(states: TaskStates, reach: _Reach, on_the_spot: dict[int, Bools]) -> bool:
+def _search(states: TaskStates, reach: _Reach, on_the_spot: dict[int, Bools],
+            checkpoint: Checkpoint) -> bool:
     """Return whether some accepting state can be stood in."""
     flip, through = (ways.astype(np.float32) for ways in (reach.flip, reach.through))
     there = np.zeros((len(states), len(reach.place_goal)), dtype=bool)
@@ -162,6 +170,7 @@ def _search(states: TaskStates, reach: _Reach, on_the_spot: dict[int, Bools]) ->
     while there.sum() > n_found and not there[states.accepting].any():
         n_found = int(there.sum())
         for bit, goal in enumerate(states.goals):
+            checkpoint()
             nodes = reach.nodes(goal)
             chosen = states.flip_bit == bit
             source, target = states.flip_source[chosen], states.flip_target[chosen]
@@ -177,31 +186,33 @@ def _search(states: TaskStates, reach: _Reach, on_the_spot: dict[int, Bools]) ->
 def _can_by_clauses(task: Task, reach: _Reach, on_the_spot: dict[int, Bools]) -> bool | None:
     """Decide feasibility clause by clause; None where this does not apply.
 
-    Without reversible bits a clause can be made true only if the goals it needs, closed under
-    what must come before them, avoid those it forbids and have an order. If every goal can be
-    completed from every place, this also suffices.
+    A clause can be made true only if the bits that can flip allow it. It can without flipping any
+    back if the goals it needs, closed under what must come before them, avoid those it forbids and
+    have an order; if every goal can be completed from every place, this suffices.
     """
-    if task.reversible:
-        return None
-    possible = frozenset({*on_the_spot, *reach.place_goal[:-1].tolist()} - task.done)
-    is_open = all((reach.flip[:, reach.nodes(goal)].any(axis=1) | (reach.place_goal == goal)
-                   | on_the_spot.get(goal, False)).all() for goal in possible)
+    possible = frozenset({*on_the_spot, *reach.place_goal[:-1].tolist()}
+                         - (task.done - task.reversible))
     fixed = {goal: goal in task.done for goal in range(len(task.goals)) if goal not in possible}
+    count, has_order = 0, False
     try:
-        listed = clauses(task.formula, fixed)
+        for clause in islice(clauses(task.formula, fixed), _MAX_CLAUSES):
+            count, has_order = count + 1, _has_order(task, clause, possible)
+            if has_order:
+                break
     except LimitError:
         return None
-    count = 0
-    for clause in islice(listed, _MAX_CLAUSES):
-        count += 1
-        if _has_order(task, clause, possible):
-            return True if is_open else None
-    return None if count == _MAX_CLAUSES else False
+    if not has_order:
+        return None if count == _MAX_CLAUSES or (count and task.reversible) else False
+    is_open = all((reach.flip[:, reach.nodes(goal)].any(axis=1) | (reach.place_goal == goal)
+                   | on_the_spot.get(goal, False)).all() for goal in possible)
+    return True if is_open else None
 
 
 def _has_order(task: Task, clause: Clause, possible: frozenset[int]) -> bool:
-    """Return whether some order of completions makes a clause true."""
+    """Return whether some order of completions makes a clause true, no bit flipping back."""
     done = task.done
+    if clause.false & done:
+        return False
     needed = set(clause.true - done)
     fresh = set(needed)
     while fresh:

@@ -141,7 +141,7 @@ def solve_on_legs(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]
     nodes = np.flatnonzero(reachable & takes_part[legs.node_goal])
     kept = legs.restricted(nodes)
     if len(goals) > _MANY_BITS and decided_by_clauses(task, kept) is False:
-        raise explain_infeasible(task, legs, site_nodes, config)
+        raise explain_infeasible(task, legs, site_nodes, config, checkpoint)
     problem = _Problem(task, goals, kept, nodes, config, completion_cost, checkpoint)
     try:
         run = _by_table(problem)
@@ -149,7 +149,7 @@ def solve_on_legs(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]
         _check_engine(problem, beyond_table)
         run = _by_engine(problem)
     if run is None:
-        raise explain_infeasible(task, legs, site_nodes, config)
+        raise explain_infeasible(task, legs, site_nodes, config, checkpoint)
     return run
 
 

@@ -14,7 +14,9 @@ from test_full_task_mdp import draw
 from gk_planner import BaseSpace, Planner, solve_task, Task
 from gk_planner.annotations import Annotations
 from gk_planner.config import Config
-from gk_planner.errors import InfeasibleError
+from gk_planner.conflicts import explain_infeasible
+from gk_planner.errors import CanceledError, InfeasibleError
+from gk_planner.task_solver import legs_of_sites
 
 INF = math.inf
 
@@ -325,3 +327,31 @@ def test_every_reason_is_one_sentence_that_names_its_elements():
         assert not reason.endswith('.')
         for _, name in core:
             assert f"'{name}'" in reason
+
+
+def two_chains(n_goals, **fields):
+    return Task.from_dict({
+        'sites': [{'name': f's{goal}', 'features': [f'g{goal}']} for goal in range(n_goals)],
+        'constraints': [f'g{goal} before g{goal + 2}' for goal in range(n_goals - 2)], **fields})
+
+
+def test_a_site_out_of_reach_among_many_goals_of_which_one_is_reversible():
+    # Without the constraints, 2^40 states could be reached.
+    task, ways, entry = two_chains(40, reversible=['g0']), np.ones((40, 40)), np.ones(40)
+    assert solve_task(task, ways, entry).cost == 40
+    ways[:, 39] = entry[39] = INF
+    with pytest.raises(InfeasibleError) as caught:
+        solve_task(task, ways, entry)
+    assert [entry['name'] for entry in caught.value.conflicts[1:]] == ['s39']
+
+
+def test_explaining_can_be_stopped():
+    task, ways, entry = two_chains(8), np.ones((8, 8)), np.ones(8)
+    ways[:, 7] = entry[7] = INF
+    legs, site_nodes = legs_of_sites(task, ways, entry)
+
+    def stop():
+        raise CanceledError('stopped')
+
+    with pytest.raises(CanceledError):
+        explain_infeasible(task, legs, site_nodes, Config(), stop)

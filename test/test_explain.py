@@ -202,10 +202,17 @@ def test_free_goals_are_feasible_without_listing_their_states():
     assert explanation.to_dict()['status'] == 'feasible'
 
 
-def test_a_met_limit_is_not_called_feasible():
-    # With a reversible bit the clauses alone do not decide.
+def test_a_reversible_goal_that_need_not_flip_back_lists_no_states_either():
     explanation = explain(reds(100, 'all(red)', reversible=['red.r0']),
                           config=Config(task_memory=1))
+    assert explanation.n_states is None
+    assert explanation.to_dict()['status'] == 'feasible'
+
+
+def test_a_met_limit_is_not_called_feasible():
+    # With a bit that must flip back the clauses alone do not decide.
+    explanation = explain(reds(100, 'atleast(99, red) & !red.r0', reversible=['red.r0'],
+                               done=['red.r0']), config=Config(task_memory=1))
     assert explanation.n_states is None
     assert 'more than fit into task_memory' in explanation.to_text()
     assert explanation.to_text().splitlines()[-1].startswith('undecided: ')
