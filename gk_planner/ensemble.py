@@ -6,9 +6,9 @@ another, so any ``concurrent.futures.Executor`` may solve them: threads, process
 
 The file begins with a line of JSON, padded to a page. Each of the following parts begins on a
 page of its own: ``moves`` and ``weight`` of the grid, the ``targets`` in rising order, for each of
-them whether it ``is_solved``, its ``direction`` field and, at temperature > 0, its ``log_z``.
-Rows are written before they are marked as solved, so that a run which was cut off goes on where it
-ended.
+them whether it ``is_solved``, the ``checksum`` of what follows, its ``direction`` field and, at
+temperature > 0, its ``log_z``. Rows are written before they are marked as solved, so that a run
+which was cut off goes on where it ended.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,6 +21,7 @@ import os
 from pathlib import Path
 import shutil
 from typing import Any, BinaryIO
+import zlib
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,12 +70,25 @@ class Ensemble(Mapping[int, Option]):
         return iter(self.targets[self._part('is_solved') > 0].tolist())
 
     def __getitem__(self, target: int) -> Option:
-        row = int(np.searchsorted(self.targets, target))
-        if row == self.targets.size or self.targets[row] != target or not self._solved[row]:
+        row = self._row(target)
+        if row is None:
             raise KeyError(target)
+        direction = self._direction[row]
         log_z = self._log_z[row] if self._header['temperature'] > 0 else None
+        if _checksum(target, direction, log_z) != self._checksums[row]:
+            raise EnsembleError(f'{self.path}: the option to cell {target} is damaged; remove the '
+                                'file and write it again')
         return Option(self.grid, self._header['resolution'], self._header['temperature'], target,
-                      self._direction[row], log_z, ends_on_entry=False)
+                      direction, log_z, ends_on_entry=False)
+
+    def __contains__(self, target: object) -> bool:
+        return isinstance(target, int) and self._row(target) is not None
+
+    def _row(self, target: int) -> int | None:
+        """Return the row of a target that is solved."""
+        row = int(np.searchsorted(self.targets, target))
+        is_known = row < self.targets.size and self.targets[row] == target and self._solved[row]
+        return row if is_known else None
 
     @cached_property
     def targets(self) -> Cells:
@@ -105,6 +119,10 @@ class Ensemble(Mapping[int, Option]):
     @cached_property
     def _solved(self) -> NDArray[np.uint8]:
         return self._part('is_solved')
+
+    @cached_property
+    def _checksums(self) -> NDArray[np.uint32]:
+        return self._part('checksum')
 
     @cached_property
     def _direction(self) -> NDArray[np.uint8]:
@@ -155,7 +173,7 @@ def precompute(space: BaseSpace, path: str | os.PathLike[str],
     """
     cells = _checked_targets(space, targets)
     with _open_file(Path(path), space, cells) as file:
-        writer = _Writer(file, _Layout(_header(space, cells)))
+        writer = _Writer(file, _Layout(_header(space, cells)), cells)
         rows = np.flatnonzero(writer.is_solved == 0)
         size = max(1, _JOB_BYTES // (space.moves.size * (9 if writer.has_log_z else 1)))
         chunks = iter(np.split(rows, range(size, rows.size, size)) if rows.size else [])
@@ -187,6 +205,12 @@ def solve_fields(space: BaseSpace, targets: Cells) -> list[Fields]:
             for option in options]
 
 
+def _checksum(target: int, direction: NDArray[np.uint8],
+              log_z: NDArray[np.float64] | None) -> int:
+    checksum = zlib.crc32(direction.data, target & 0xFFFFFFFF)
+    return checksum if log_z is None else zlib.crc32(log_z.data, checksum)
+
+
 def _refill(pending: dict[Future[list[Fields]], NDArray[np.int64]],
             chunks: Iterator[NDArray[np.int64]], in_flight: int,
             submit: Callable[[NDArray[np.int64]], Future[list[Fields]]]) -> bool:
@@ -199,8 +223,8 @@ def _refill(pending: dict[Future[list[Fields]], NDArray[np.int64]],
 class _Writer:
     """Puts rows in their place. Plain writes: a full disk is an error, not a signal."""
 
-    def __init__(self, file: BinaryIO, layout: '_Layout') -> None:
-        self._file, self._layout = file, layout
+    def __init__(self, file: BinaryIO, layout: '_Layout', targets: Cells) -> None:
+        self._file, self._layout, self._targets = file, layout, targets
         self.has_log_z = 'log_z' in layout.parts
         _, shape, offset = layout.parts['is_solved']
         file.seek(offset)
@@ -211,6 +235,8 @@ class _Writer:
         try:
             for row, (direction, log_z) in zip(rows.tolist(), fields, strict=True):
                 self._put('direction', row, direction)
+                checksum = _checksum(int(self._targets[row]), direction, log_z)
+                self._put('checksum', row, np.array([checksum], '<u4'))
                 if log_z is not None:
                     self._put('log_z', row, log_z)
             self._save()
@@ -238,7 +264,7 @@ class _Layout:
         parts: dict[str, tuple[str, tuple[int, ...]]] = {
             'moves': ('u1', (n_cells,)), 'weight': ('<f8', (n_cells * header['is_weighted'],)),
             'targets': ('<i8', (n_targets,)), 'is_solved': ('u1', (n_targets,)),
-            'direction': ('u1', (n_targets, n_cells))}
+            'checksum': ('<u4', (n_targets,)), 'direction': ('u1', (n_targets, n_cells))}
         if header['temperature'] > 0:
             parts['log_z'] = ('<f8', (n_targets, n_cells))
         self.parts: dict[str, tuple[str, tuple[int, ...], int]] = {}
@@ -268,15 +294,30 @@ def _read_header(path: Path) -> dict[str, Any]:
         header = json.loads(line)
     except OSError as error:
         raise EnsembleError(f'{path}: cannot be read: {error.strerror}') from None
-    except ValueError:
+    except (ValueError, RecursionError):
         header = None
     if not isinstance(header, dict) or header.get('format') != _FORMAT:
         raise EnsembleError(f'{path}: is no ensemble of options; write one with precompute')
-    for field in ('rows', 'cols', 'n_targets', 'is_weighted', 'resolution', 'temperature'):
-        value = header.get(field)
-        if not isinstance(value, int | float) or not 0 <= value < math.inf:
+    for field, is_right in _HEADER.items():
+        if not is_right(header.get(field)):
             raise EnsembleError(f"{path}: '{field}' in its header is wrong")
     return header
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**31
+
+
+def _is_length(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < math.inf
+
+
+_HEADER: dict[str, Callable[[Any], bool]] = {
+    'rows': _is_count, 'cols': _is_count, 'n_targets': _is_count,
+    'is_weighted': lambda value: type(value) is bool,
+    'resolution': _is_length, 'temperature': _is_length,
+    'offsets': lambda value: isinstance(value, list) and len(value) in (4, 8) and all(
+        type(offset) is int and abs(offset) < 2**62 for offset in value)}
 
 
 def _checked_targets(space: BaseSpace, targets: Iterable[int] | None) -> Cells:

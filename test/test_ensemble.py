@@ -161,7 +161,7 @@ def test_a_file_of_another_ensemble_is_not_touched(tmp_path):
 
 
 @pytest.mark.parametrize('content', [b'no such thing\n', b'[]\n', b'{"format": "other"}\n',
-                                     b'\xff\xfe', b'{'])
+                                     b'\xff\xfe', b'{', b'[' * 4000])
 def test_no_ensemble(tmp_path, content):
     path = tmp_path / 'plan.yaml'
     path.write_bytes(content)
@@ -174,10 +174,27 @@ def test_no_ensemble(tmp_path, content):
 def test_a_header_with_wrong_fields(tmp_path):
     path = precompute(drawn('....'), tmp_path / 'all').path
     line, rest = path.read_bytes().split(b'\n', 1)
-    for field, value in (('rows', -1), ('cols', 'x'), ('n_targets', None), ('temperature', [])):
+    for field, value in (('rows', -1), ('rows', 1.0), ('cols', 'x'), ('cols', 10**30),
+                         ('n_targets', None), ('temperature', []), ('is_weighted', 2),
+                         ('offsets', None), ('offsets', [1, [2], 3, 4])):
         path.write_bytes(json.dumps({**json.loads(line), field: value}).encode() + b'\n' + rest)
         with pytest.raises(EnsembleError, match=f"all: '{field}' in its header is wrong"):
             Ensemble(path)
+
+
+@pytest.mark.parametrize('temperature', [0.0, 1.0])
+def test_a_damaged_option_is_not_followed(tmp_path, temperature):
+    found = precompute(drawn('....', temperature=temperature), tmp_path / 'all')
+    for part in ('direction', 'checksum', 'log_z')[:3 if temperature else 2]:
+        _, _, offset = found._layout.parts[part]
+        content = bytearray(found.path.read_bytes())
+        content[offset] ^= 1  # of the first option, to cell 0
+        path = tmp_path / part
+        path.write_bytes(content)
+        damaged = Ensemble(path)
+        assert damaged[1].path(3).tolist() == [3, 2, 1]
+        with pytest.raises(EnsembleError, match=f'{part}: the option to cell 0 is damaged'):
+            damaged[0]
 
 
 def test_cut_off_file(tmp_path):
@@ -198,7 +215,7 @@ def test_unreadable_and_unwritable(tmp_path):
 
 def test_no_room_on_the_disk(tmp_path, monkeypatch):
     monkeypatch.setattr(ensemble.shutil, 'disk_usage', lambda _: SimpleNamespace(free=8000))
-    with pytest.raises(LimitError, match=r'4 options on 4 cells need 2\.05e-05 GB, the disk has'):
+    with pytest.raises(LimitError, match=r'4 options on 4 cells need 2\.46e-05 GB, the disk has'):
         precompute(drawn('....'), tmp_path / 'all')
     assert not (tmp_path / 'all').exists()
 
@@ -208,7 +225,7 @@ def test_a_disk_that_fills_up_loses_nothing(tmp_path, monkeypatch, one_by_one):
     written = []
 
     def put(self, part, row, values):
-        if len(written) == 5:
+        if len(written) == 7:  # two options, and the field of the third
             raise OSError(errno.ENOSPC, 'No space left on device')
         written.append(part)
         real(self, part, row, values)
