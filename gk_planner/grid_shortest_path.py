@@ -26,8 +26,6 @@ _SQRT2 = math.sqrt(2.0)
 # steps): far below the shortest step, so that ties cannot close a cycle, however large the values.
 TIE = 1e-11
 LARGEST_TIE = 0.1
-# Width of a bucket: cells that are a step apart are never in the same one, whatever the rounding.
-_WIDTH = 0.9
 # With heavier cells nearly all buckets may be empty, and the heap is faster.
 _HEAVIEST = 100.0
 
@@ -109,7 +107,7 @@ def shortest_values(grid: Grid, target: int) -> NDArray[np.float64]:
     heaviest = float(grid.weight.max()) if grid.weight.size else 1.0
     if heaviest > _HEAVIEST:
         return np.asarray(shortest_paths(grid, target)[0])
-    span = math.ceil(heaviest * _SQRT2 / _WIDTH) + 2
+    span = math.ceil(heaviest * _SQRT2) + 2
     return np.asarray(_values_by_buckets(grid, target, 1 << (span - 1).bit_length()))
 
 
@@ -117,9 +115,11 @@ def shortest_values(grid: Grid, target: int) -> NDArray[np.float64]:
 def _values_by_buckets(grid: Grid, target: int, n_buckets: int) -> NDArray[np.float64]:
     """Values of all cells; ``n_buckets`` is a power of two.
 
-    A bucket is a list of entries (cell, next entry), and so are the unused entries. A cell whose
-    value falls again gets one more entry; the older ones will find it settled. All is written out
-    in one loop, because calls that pass arrays would take most of the time.
+    Bucket b is for values from b to b + 1. No step is shorter than 1, and rounding keeps the order
+    of numbers, so that a step never ends in the bucket where it begins. A bucket is a list of
+    entries (cell, next entry), and so are the unused entries. A cell whose value falls again gets
+    one more entry; the older ones will find it settled. All is written out in one loop, because
+    calls that pass arrays would take most of the time.
     """
     moves, offsets, weight = grid
     value = np.full(moves.size, np.inf)
@@ -133,7 +133,7 @@ def _values_by_buckets(grid: Grid, target: int, n_buckets: int) -> NDArray[np.fl
     while n_waiting > 0:
         entry = first[number & (n_buckets - 1)]
         first[number & (n_buckets - 1)] = -1
-        settled_below = number * _WIDTH
+        settled_below = float(number)
         number += 1
         if n_entries + 8 * n_waiting > len(entries):
             larger = np.empty((2 * n_entries + 8 * n_waiting, 2), dtype=np.int32)
@@ -161,7 +161,7 @@ def _values_by_buckets(grid: Grid, target: int, n_buckets: int) -> NDArray[np.fl
                         n_entries += 1
                     else:
                         unused = entries[new, 1]
-                    bucket = int((least + step) / _WIDTH) & (n_buckets - 1)
+                    bucket = int(least + step) & (n_buckets - 1)
                     entries[new, 0], entries[new, 1] = source, first[bucket]
                     first[bucket] = new
                     n_waiting += 1

@@ -138,6 +138,17 @@ def test_buckets_and_heap_agree_to_the_last_bit(seed):
     assert shortest_values(grid, target).tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize('hundredths', [range(100, 2000, 7), range(2000, 10_001, 61)])
+def test_no_border_between_buckets_loses_a_cell(hundredths):
+    """On a corridor of one weight the values fall on, just below and just above the borders."""
+    corridor = grid_of(drawn('.' * 1000))
+    for weight in hundredths:
+        grid = corridor._replace(weight=np.full(1000, weight / 100))
+        expected, _ = shortest_paths(grid, 0)
+        assert np.isfinite(expected).all()
+        assert shortest_values(grid, 0).tobytes() == expected.tobytes(), weight
+
+
 def test_buckets_that_hold_more_than_at_first():
     """A large open floor with weights in a wide range: thousands of cells wait at a time."""
     rng = np.random.default_rng(7)
