@@ -1,6 +1,7 @@
 """Where the position comes from: odometry, a localizer, TF; frames that differ from the map's."""
 
 from importlib.util import find_spec
+import itertools
 import json
 import math
 
@@ -8,7 +9,7 @@ from geometry_msgs.msg import PoseWithCovarianceStamped
 import numpy as np
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from ros_harness import Planner, ros, spec, World
+from ros_harness import ODOM_PERIOD, Planner, ros, spec, World
 from std_msgs.msg import Header
 
 from gk_planner.ros import conversions
@@ -19,7 +20,7 @@ FLOOR = np.zeros((3, 10))
 TASK = {'sites': [{'name': 'a', 'features': ['a'], 'position': [3.5, 0.5]}]}
 FAST = {'status_period': 0.05, 'pose_timeout': 0.3}
 
-# Stands for tf2_ros where that is not installed: knows the frames of a file.
+# Stands for tf2_ros: knows the frames of a file and, as a Buffer does, never forgets one.
 TF2_ROS = '''
 import json, math, os
 from geometry_msgs.msg import TransformStamped
@@ -32,14 +33,17 @@ class TransformListener:
         pass
 
 class Buffer:
+    def __init__(self):
+        self.frames = {}
+
     def lookup_transform(self, target, source, time):
         with open(os.environ['FRAMES']) as file:
-            frames = json.load(file)
-        if target != 'map' or source not in frames:
+            self.frames.update(json.load(file))
+        if target != 'map' or source not in self.frames:
             raise TransformException(source)
         found = TransformStamped()
         move, turn = found.transform.translation, found.transform.rotation
-        move.x, move.y, yaw = frames[source]
+        found.header.stamp.sec, (move.x, move.y, yaw) = self.frames[source]
         turn.z, turn.w = math.sin(yaw / 2), math.cos(yaw / 2)
         return found
 '''
@@ -153,11 +157,13 @@ class TestWithTf:
         package.mkdir(parents=True)
         (package / '__init__.py').write_text(TF2_ROS)
         file = tmp_path / 'frames.json'
+        stamps = itertools.count(1)
 
-        def put(**frames):
+        def put(*, is_static=False, **frames):
             # Replaced as a whole, because the node may be reading.
             fresh = tmp_path / 'fresh.json'
-            fresh.write_text(json.dumps(frames))
+            stamp = 0 if is_static else next(stamps)
+            fresh.write_text(json.dumps({name: (stamp, move) for name, move in frames.items()}))
             fresh.replace(file)
         put()
         put.environment = {'PYTHONPATH': str(package.parent), 'FRAMES': str(file)}
@@ -166,15 +172,37 @@ class TestWithTf:
     def test_the_robot_is_where_tf_says(self, bench, frames):
         frames(base_link=(0.5, 0.5, 0.0))
         world = World(bench, odom=False)
-        process = bench.start('planner_node', env=frames.environment,
-                              parameters={**FAST, 'pose_source': 'tf'})
+        bench.start('planner_node', env=frames.environment,
+                    parameters={**FAST, 'pose_source': 'tf'})
         planner = Planner(bench)
         planner.wait_ready(world.map(FLOOR))
         planner.run(TASK)
         frames(base_link=(3.5, 0.5, 0.0))
         planner.wait_state(S.SUCCEEDED)
-        frames()
+
+    def test_tf_that_stops_is_stale_and_comes_back(self, bench, frames):
+        world = World(bench, odom=False)
+        speaker = bench.node.create_timer(ODOM_PERIOD,
+                                          lambda: frames(base_link=(0.5, 0.5, 0.0)))
+        process = bench.start('planner_node', env=frames.environment,
+                              parameters={**FAST, 'pose_source': 'tf'})
+        Planner(bench).wait_ready(world.map(FLOOR))
+        speaker.cancel()
         bench.wait_until(lambda: 'the position of the robot is stale' in process.log)
+        speaker.reset()
+        bench.wait_until(lambda: 'the position of the robot is back' in process.log)
+
+    def test_a_robot_that_never_moves_is_never_stale(self, bench, frames):
+        frames(is_static=True, base_link=(0.5, 0.5, 0.0))
+        world = World(bench, odom=False)
+        process = bench.start('planner_node', env=frames.environment,
+                              parameters={**FAST, 'pose_source': 'tf'})
+        planner = Planner(bench)
+        planner.wait_ready(world.map(FLOOR))
+        planner.forget()
+        bench.wait_until(lambda: len(planner.said('status')) > 4 * FAST['pose_timeout']
+                         / FAST['status_period'])
+        assert 'stale' not in process.log
 
     def test_poses_tasks_and_moved_sites_are_transformed(self, bench, frames):
         # The frame "odom" lies at (9.5, 2.5) in the map and looks along -x.

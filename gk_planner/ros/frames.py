@@ -28,12 +28,18 @@ class Frames:
 
         An empty source is the target itself.
         """
+        found = self.find_stamped(target, source)
+        return None if found is None else found[0]
+
+    def find_stamped(self, target: str, source: str) -> tuple[Planar, int] | None:
+        """Like find, with the time [ns] up to which TF knows the way; 0 if nothing moves."""
         if source in ('', target):
-            return IDENTITY
+            return IDENTITY, 0
         if self._buffer is None:
             return None
         try:
-            found = self._buffer.lookup_transform(target, source, Time()).transform
+            found = self._buffer.lookup_transform(target, source, Time())
         except self._unknown:
             return None
-        return found.translation.x, found.translation.y, yaw_of(found.rotation)
+        move, stamp = found.transform, Time.from_msg(found.header.stamp).nanoseconds
+        return (move.translation.x, move.translation.y, yaw_of(move.rotation)), stamp

@@ -53,15 +53,23 @@ class PoseSource:
             'pose': (PoseWithCovarianceStamped, 'amcl_pose', _POSE),
             'tf': (None, '', ())}[source]
         self._is_polled = kind is None
+        self._stamp = 0  # of the last transform
         self._subscriptions = [
             node.create_subscription(kind, topic, self._stamped, profile, callback_group=group)
             for profile in profiles]
 
     def poll(self, map_frame: str) -> None:
         """Look up the robot, if it is TF that knows it; called by a timer."""
-        found = self._frames.find(map_frame, self._robot_frame) if self._is_polled else None
-        if found is not None:
-            self._callback(found, map_frame)
+        if not self._is_polled:
+            return
+        found = self._frames.find_stamped(map_frame, self._robot_frame)
+        if found is None:
+            return
+        pose, stamp = found
+        # TF keeps its last word for ever: the same stamp again is no news, unless nothing moves.
+        if stamp == 0 or stamp != self._stamp:
+            self._stamp = stamp
+            self._callback(pose, map_frame)
 
     def close(self) -> None:
         """Stop listening."""
