@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from comparison import compare, median_ms, random_map, Row
+from comparison import compare, Limit, median_ms, random_map, Row
 import numpy as np
 from product_space import edges
 from scipy import sparse
@@ -78,12 +78,10 @@ def _soft_option(temperature: float) -> Row:
                    remark=f'LU underflows in {lost:.0%} of the cells' if lost else '')
 
 
-def bytes_per_cell() -> list[str]:
+def limits() -> Iterator[Limit]:
     """What an option takes in memory."""
-    lines = []
-    for temperature in (0.0, 1.0):
+    for temperature in (0.0, 0.01, 1.0, 100.0):
         space = BaseSpace(random_map(400, 3), Config(temperature=temperature))
         option = solve_option(grid_of(space), space, int(np.flatnonzero(space.free)[0]))
-        lines.append(f'| an option kept, temperature {temperature:g} | '
-                     f'{option.nbytes / space.free.size:.2g} bytes per cell | at most 6 |')
-    return lines
+        yield Limit(f'an option kept, temperature {temperature:g}',
+                    option.nbytes / space.free.size, 'bytes per cell', 6)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+import math
 import statistics
 import time
 
@@ -29,6 +30,16 @@ class Row:
     def ratio(self) -> float:
         """How many times faster ours is."""
         return self.theirs / self.ours
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Something measured without a peer; ``most`` is what the project promises, if anything."""
+
+    what: str
+    measured: float
+    unit: str
+    most: float = math.inf
 
 
 def compare(work: str, against: str, theirs: Callable[[], object], ours: Callable[[], object],

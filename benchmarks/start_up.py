@@ -1,5 +1,6 @@
 """How long a start takes: the command, the node; and ensembles by several executors."""
 
+from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 import multiprocessing
 from pathlib import Path
@@ -9,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from comparison import random_map
+from comparison import Limit, random_map
 import distributed
 
 from gk_planner import BaseSpace
@@ -18,8 +19,21 @@ from gk_planner.ensemble import precompute
 REPO = Path(__file__).resolve().parent.parent
 
 
-def command() -> float:
-    """Return the seconds of ``gk_planner plan`` on the office world, imports included."""
+def limits() -> Iterator[Limit]:
+    """How soon the command answers, and the node, if ROS 2 is installed."""
+    yield Limit('`gk_planner plan` on the office world, imports included', _command(), 's', 1.5)
+    try:
+        import node_latency
+    except ImportError:
+        return
+    ready, alone, answered, stopped = node_latency.measure()
+    yield Limit('the node: from its start until it answers `set_task`', ready / 1e3, 's', 3)
+    yield Limit('the node: a plan of 12 goals on 1000 x 1000 cells', alone, 'ms')
+    yield Limit('the node: `cancel` while it plans, until its answer', answered, 'ms')
+    yield Limit('the node: `cancel` while it plans, until it has stopped', stopped, 'ms')
+
+
+def _command() -> float:
     times = []
     for _ in range(6):
         began = time.perf_counter()
