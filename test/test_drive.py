@@ -80,6 +80,7 @@ class Handle:
 
     def __init__(self, accepted=True):
         self.accepted, self.canceled, self.ended = accepted, False, None
+        self.is_over = False
 
     def cancel_goal_async(self):
         self.canceled = True
@@ -88,6 +89,7 @@ class Handle:
         return SimpleNamespace(add_done_callback=lambda call: setattr(self, 'ended', call))
 
     def end(self, status, **result):
+        self.is_over = True
         self.ended(SimpleNamespace(result=lambda: SimpleNamespace(
             status=status, result=SimpleNamespace(**result))))
 
@@ -155,9 +157,56 @@ class TestNav2:
         driver.go(PoseStamped())
         self.sent[0][1](old)
         driver.go(PoseStamped())
+        assert old.canceled and len(self.sent) == 1, 'it waits for the end of the old one'
+        old.end(GoalStatus.STATUS_CANCELED)
+        self.sent[1][1](new)
+        assert not new.canceled and not self.failures
+
+    def test_a_server_that_aborts_what_comes_while_it_is_halting(self, driver):
+        targets, handles = [PoseStamped() for _ in range(4)], []
+
+        def serve():
+            while len(handles) < len(self.sent):
+                handle = Handle()
+                is_free = all(older.is_over for older in handles)
+                handles.append(handle)
+                self.sent[len(handles) - 1][1](handle)
+                if not is_free:
+                    handle.end(GoalStatus.STATUS_ABORTED)
+
+        driver.go(targets[0])
+        serve()
+        driver.go(targets[1])
+        driver.go(targets[2])
+        serve()
+        handles[0].end(GoalStatus.STATUS_CANCELED)
+        driver.go(targets[3])  # before the one of targets[2] is accepted
+        serve()
+        handles[1].end(GoalStatus.STATUS_CANCELED)
+        serve()
+        assert [pose for pose, _ in self.sent] == [targets[0], targets[2], targets[3]]
+        assert not self.failures and not handles[-1].canceled
+
+    def test_a_goal_is_sent_after_one_that_was_refused_late(self, driver):
+        driver.go(PoseStamped())
+        driver.go(PoseStamped())
+        self.sent[0][1](Handle(accepted=False))
+        assert len(self.sent) == 2 and not self.failures
+
+    def test_the_end_of_a_canceled_goal_is_not_waited_for_for_ever(self, driver):
+        old, new = Handle(), Handle()
+        driver.go(PoseStamped())
+        self.sent[0][1](old)
+        driver.watch(90.0)
+        driver.go(PoseStamped())
+        driver.watch(100.0)
+        driver.watch(109.9)
+        assert len(self.sent) == 1
+        driver.watch(110.0)
         self.sent[1][1](new)
         old.end(GoalStatus.STATUS_CANCELED)
-        assert old.canceled and not new.canceled and not self.failures
+        driver.watch(130.0)
+        assert len(self.sent) == 2 and not new.canceled and not self.failures
 
     def test_refused(self, driver):
         driver.go(PoseStamped())

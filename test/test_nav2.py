@@ -27,10 +27,12 @@ class Navigator:
     def __init__(self, bench):
         self._ros = bench
         self.accepts = True
+        self.halts_slowly = False
         self.goals, self._ends = [], []
         self.start()
 
     def start(self):
+        self._running = 0
         self._server = ActionServer(
             self._ros.node, NavigateToPose, 'navigate_to_pose', self._execute,
             goal_callback=lambda _: GoalResponse.ACCEPT if self.accepts else GoalResponse.REJECT,
@@ -57,16 +59,26 @@ class Navigator:
         getattr(goal, how)()
         self._ends[self.goals.index(goal)].set_result(NavigateToPose.Result(**result))
 
-    def _cancel(self, goal):
+    def halt(self, goal):
+        """End a goal that is canceled."""
         self._ends[[known.goal_id for known in self.goals].index(goal.goal_id)].set_result(None)
+
+    def _cancel(self, goal):
+        if not self.halts_slowly:
+            self.halt(goal)
         return CancelResponse.ACCEPT
 
     async def _execute(self, goal):
         end = Future()
         self.goals.append(goal)
         self._ends.append(end)
+        if self._running:  # so does Nav2 while it is halting
+            goal.abort()
+            return NavigateToPose.Result()
+        self._running += 1
         goal.publish_feedback(NavigateToPose.Feedback(distance_remaining=1.0))
         result = await end
+        self._running -= 1
         if result is None:
             goal.canceled()
         return result or NavigateToPose.Result()
@@ -121,6 +133,24 @@ def test_each_option_is_a_goal_and_arrival_is_judged_by_the_pose(bench, navigato
     planner.wait_state(S.SUCCEEDED)
     bench.wait_until(lambda: is_canceled(last), 'nothing is left over')
     assert navigator.places == [(3.5, 0.5, 1.0, 'map'), (8.5, 0.5, 0.0, 'map')]
+
+
+def test_the_next_goal_waits_until_the_one_before_has_ended(bench, navigator, world, start):
+    navigator.halts_slowly = True
+    planner = start()
+    planner.run(TASK)
+    first = navigator.wait_goals(1)
+    world.pose = (3.5, 0.5)
+    bench.wait_until(lambda: first.is_cancel_requested)
+    planner.wait_bits(a=True, b=False)
+    planner.forget()
+    bench.wait_until(lambda: len(planner.said('status')) > 4)
+    assert len(navigator.goals) == 1
+    navigator.halt(first)
+    navigator.wait_goals(2)
+    planner.forget()
+    bench.wait_until(lambda: len(planner.said('status')) > 4)
+    assert planner.status.current_site == 'near' and not planner.status.replans
 
 
 def test_pause_and_cancel_cancel_the_goal(bench, navigator, start):

@@ -73,8 +73,9 @@ class Nav2Driver:
     """Calls Nav2's NavigateToPose; a goal that Nav2 gives up is a failed option.
 
     A goal is sent when the server is there, and again if it went away and came back; a server
-    that is missed for too long is a failed option too. All methods are called under the lock,
-    and so is ``failed``.
+    that is missed for too long is a failed option too. A goal waits until those before it have
+    ended: Nav2 that is halting a canceled one aborts whatever comes meanwhile. All methods are
+    called under the lock, and so is ``failed``.
     """
 
     def __init__(self, node: Node, lock: threading.RLock,
@@ -93,14 +94,15 @@ class Nav2Driver:
         self._is_sent = False
         self._handle: Any = None
         self._number = 0  # of goals; what comes back for an older one no longer counts
+        self._open: set[int] = set()  # numbers of the goals that were sent and have not ended
         self._missed_since: float | None = None
+        self._held_since: float | None = None
 
     def go(self, target: PoseStamped) -> None:
         """Send a goal in the place of the one before."""
         self._withdraw()
         self._target = target
-        if self._client.server_is_ready():
-            self._send(target)
+        self._send_if_free()
 
     def stop(self, here: PoseStamped | None) -> None:
         """Cancel the goal."""
@@ -113,9 +115,11 @@ class Nav2Driver:
             return
         if self._client.server_is_ready():
             self._missed_since = None
-            if not self._is_sent:
-                self._send(self._target)
+            if self._open and not self._is_sent:
+                self._hold(now)
+            self._send_if_free()
             return
+        self._open.clear()
         if self._is_sent:  # whatever it was doing, it will tell nobody
             self._number += 1
             self._is_sent, self._handle = False, None
@@ -130,33 +134,49 @@ class Nav2Driver:
         self.stop(None)
         self._client.destroy()
 
-    def _send(self, target: PoseStamped) -> None:
+    def _hold(self, now: float) -> None:
+        """Wait for the end of the goals before, but not for ever: a word of it can be lost."""
+        if self._held_since is None:
+            self._held_since = now
+        elif now - self._held_since >= _PATIENCE:
+            self._open.clear()
+
+    def _send_if_free(self) -> None:
+        if (self._target is None or self._is_sent or self._open
+                or not self._client.server_is_ready()):
+            return
         number, self._is_sent = self._number, True
-        future = self._client.send_goal_async(self._goal_type(pose=target))
+        self._open.add(number)
+        future = self._client.send_goal_async(self._goal_type(pose=self._target))
         future.add_done_callback(lambda sent: self._answered(sent.result(), number))
 
     def _withdraw(self) -> None:
         self._number += 1
-        self._target, self._is_sent = None, False
+        self._target, self._is_sent, self._held_since = None, False, None
         if self._handle is not None:
             self._handle.cancel_goal_async()
             self._handle = None
 
     def _answered(self, handle: Any, number: int) -> None:
         with self._lock:
-            if number != self._number:
-                if handle.accepted:
-                    handle.cancel_goal_async()
-            elif not handle.accepted:
-                self._give_up('rejected the goal')
-            else:
+            if not handle.accepted:
+                self._open.discard(number)
+                if number == self._number:
+                    self._give_up('rejected the goal')
+                self._send_if_free()
+                return
+            if number == self._number:
                 self._handle = handle
-                handle.get_result_async().add_done_callback(
-                    lambda ended: self._ended(ended.result(), number))
+            else:
+                handle.cancel_goal_async()
+            handle.get_result_async().add_done_callback(
+                lambda ended: self._ended(ended.result(), number))
 
     def _ended(self, answer: Any, number: int) -> None:
         with self._lock:
+            self._open.discard(number)
             if number != self._number:
+                self._send_if_free()
                 return
             self._handle = None
             if answer.status == GoalStatus.STATUS_SUCCEEDED:
