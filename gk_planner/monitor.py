@@ -16,6 +16,7 @@ import numpy as np
 from gk_planner.config import setting, Settings
 
 Point = tuple[float, float]
+_ROUNDING = 1e-9  # [m]; 6 * 0.05 > 0.3
 
 
 class Event(Enum):
@@ -123,7 +124,7 @@ class Monitor:
         radius = self.config.arrival_radius
         if self._near_since is not None:
             radius += self.config.arrival_hysteresis
-        if to_go > radius:
+        if to_go > radius + _ROUNDING:
             self._near_since = None
             return False
         if self._near_since is None:

@@ -28,6 +28,18 @@ def test_arrives_within_the_radius_of_the_options_own_value():
     assert monitor.pose(2.0, (4.7, 0.0)) == [Event.ARRIVED]
 
 
+@pytest.mark.parametrize('settings', [
+    {'arrival_radius': 0.3}, {'arrival_radius': 0.15, 'arrival_hysteresis': 0.15}])
+def test_rounding_takes_no_arrival_away(settings):
+    steps = 6 * 0.05
+    assert steps > sum(settings.values())
+    monitor = Monitor(MonitorConfig(**{'arrival_hysteresis': 0.0, **settings}, dwell_time=1.0))
+    monitor.watch(0.0, lambda position: position[0], PATH)
+    monitor.pose(1.0, (0.1, 0.0))
+    monitor.pose(1.5, (steps, 0.0))
+    assert monitor.pose(2.0, (0.1, 0.0)) == [Event.ARRIVED]
+
+
 def test_nothing_is_reached_through_a_wall():
     assert watching().pose(1.0, (5.1, 0.0)) == []
 
