@@ -13,6 +13,8 @@ from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
 
 SHARE = FindPackageShare('gk_planner')
+# As in nav2_bringup: each namespace has a TF of its own.
+TF = [('/tf', 'tf'), ('/tf_static', 'tf_static')]
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -47,7 +49,7 @@ def generate_launch_description() -> LaunchDescription:
         Node(
             package='rviz2', executable='rviz2', namespace=LaunchConfiguration('namespace'),
             arguments=['-d', PathJoinSubstitution([SHARE, 'launch', 'gk_planner.rviz'])],
-            condition=IfCondition(LaunchConfiguration('rviz'))),
+            remappings=TF, condition=IfCondition(LaunchConfiguration('rviz'))),
         # After RViz: where that is not installed, launch stops before there is a node to leave.
         OpaqueFunction(function=serve_map),
         OpaqueFunction(function=start_planner),
@@ -76,7 +78,7 @@ def start_planner(context: LaunchContext) -> list[Node]:
     return [Node(
         package='gk_planner', executable='planner_node', name='gk_planner',
         namespace=LaunchConfiguration('namespace'), output='screen',
-        parameters=[LaunchConfiguration('params_file'), parameters],
+        parameters=[LaunchConfiguration('params_file'), parameters], remappings=TF,
         ros_arguments=['--log-level', LaunchConfiguration('log_level')])]
 
 

@@ -162,6 +162,13 @@ def test_an_argument_that_is_not_given_leaves_the_parameter_to_the_file(share, t
     assert values == {'autostart': True, 'task_file': 'other', 'x': 1.0, 'use_sim_time': True}
 
 
+def test_tf_is_that_of_the_namespace(share):
+    install(share, 'rviz2', 'rviz2')
+    found = commands('planner.launch.py', namespace='robot1', rviz='true')
+    for command, _ in (found['planner_node'], found['rviz2']):
+        assert {'/tf:=tf', '/tf_static:=tf_static', '__ns:=/robot1'} <= set(command)
+
+
 def test_a_map_is_served_from_a_file(share):
     install(share, 'nav2_map_server', 'map_server')
     install(share, 'nav2_lifecycle_manager', 'lifecycle_manager')
