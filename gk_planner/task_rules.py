@@ -17,7 +17,7 @@ from gk_planner.boolean_task import once_per_task, Task
 from gk_planner.formula_tree import And, Bit, Constant, Count, Node, Not, Or, Xor
 
 Words = NDArray[np.uint64]
-_ONE = np.uint64(1)
+_WORD = 2 ** 64 - 1
 # In place of ``high``: the number of true operands, plus ``low``, must be odd.
 ODD = -1
 
@@ -43,40 +43,43 @@ class TaskRules(NamedTuple):
 def task_rules(task: Task, goals: tuple[int, ...]) -> TaskRules:
     """Return the rules over the bits of ``goals``."""
     bit_of = {goal: bit for bit, goal in enumerate(goals)}
-    n_bits, n_words = len(goals), max(1, -(-len(goals) // 64))
-    masks = np.zeros((2, 2, n_bits, n_words), dtype=np.uint64)
+    n_bits = len(goals)
+    # Masks are whole numbers of any size until all are known; [value][bit].
+    ones, zeros = ([[0] * n_bits, [0] * n_bits] for _ in range(2))
     possible = np.ones((2, n_bits), dtype=bool)
-    initial = np.zeros(n_words, dtype=np.uint64)
-    for bit, goal in enumerate(goals):
-        possible[1, bit] = goal in task.reversible
-        if goal in task.done:
-            _set(initial, bit)
+    possible[1] = [goal in task.reversible for goal in goals]
     for rule in task.bit_constraints:
         if rule.control not in bit_of:
             continue
         control = bit_of[rule.control]
         if rule.condition in bit_of:
-            _set(masks[1 - rule.condition_value, rule.control_value, control],
-                 bit_of[rule.condition])
+            masks = zeros if rule.condition_value else ones
+            masks[rule.control_value][control] |= 1 << bit_of[rule.condition]
         elif task.initial_bits[rule.condition] == bool(rule.condition_value):
             possible[rule.control_value, control] = False
-    program = _Program(bit_of, task.initial_bits, n_words)
+    program = _Program(bit_of, task.initial_bits)
     program.add(task.formula.root)
-    return TaskRules(masks[1], masks[0], possible, initial,
-                     np.array(program.steps, dtype=np.int64), np.array(program.literals))
+    initial = sum(1 << bit for bit, goal in enumerate(goals) if goal in task.done)
+    n_words = max(1, -(-n_bits // 64))
+    return TaskRules(_words(ones, n_words), _words(zeros, n_words), possible,
+                     _words([[initial]], n_words)[0, 0],
+                     np.array(program.steps, dtype=np.int64), _words(program.literals, n_words))
 
 
-def _set(words: Words, bit: int) -> None:
-    words[bit >> 6] |= _ONE << np.uint64(bit & 63)
+def _words(masks: Sequence[Sequence[int]], n_words: int) -> Words:
+    """Return masks as words of 64 bits, the lowest first."""
+    words = [mask >> shift & _WORD for row in masks for mask in row
+             for shift in range(0, 64 * n_words, 64)]
+    return np.array(words, dtype=np.uint64).reshape(len(masks), len(masks[0]), n_words)
 
 
 class _Program:
     """The steps of a formula, operands before operators."""
 
-    def __init__(self, bit_of: dict[int, int], constants: Sequence[bool], n_words: int) -> None:
+    def __init__(self, bit_of: dict[int, int], constants: Sequence[bool]) -> None:
         self.steps: list[tuple[int, int, int]] = []
-        self.literals: list[Words] = []
-        self._bit_of, self._constants, self._n_words = bit_of, constants, n_words
+        self.literals: list[list[int]] = []
+        self._bit_of, self._constants = bit_of, constants
 
     def add(self, node: Node) -> None:
         """Append the steps that leave the value of a node on the stack."""
@@ -97,7 +100,7 @@ class _Program:
                 self._count((node,), 1, 1)
 
     def _count(self, operands: Sequence[Node], low: int, high: int) -> None:
-        masks = np.zeros((2, self._n_words), dtype=np.uint64)
+        masks = [0, 0]
         n_inner = n_true = 0
         for operand in operands:
             sign = not isinstance(operand, Not)
@@ -107,8 +110,8 @@ class _Program:
                 n_inner += 1
             elif atom.index not in self._bit_of:
                 n_true += self._constants[atom.index] == sign
-            elif self._is_free(masks, self._bit_of[atom.index]):
-                _set(masks[int(not sign)], self._bit_of[atom.index])
+            elif not (masks[0] | masks[1]) >> self._bit_of[atom.index] & 1:
+                masks[not sign] |= 1 << self._bit_of[atom.index]
             else:  # named twice; a mask counts once
                 self._count((operand,), 1, 1)
                 n_inner += 1
@@ -119,7 +122,3 @@ class _Program:
         else:
             self.steps.append((n_inner, low - n_true, high - n_true))
         self.literals.append(masks)
-
-    @staticmethod
-    def _is_free(masks: Words, bit: int) -> bool:
-        return not (masks[0, bit >> 6] | masks[1, bit >> 6]) & (_ONE << np.uint64(bit & 63))
