@@ -170,6 +170,18 @@ def test_time_runs_faster(bench, floor):
     assert np.diff(stamps).min() > 0
 
 
+@pytest.mark.parametrize(('start', 'words'), [
+    ((0.625, 0.625), None), ((0.125, 0.625), '(0.125, 0.625) is not free in this world; set x'),
+    ((-1.0, 0.0), '(-1, 0) is not free')])
+def test_a_start_that_is_not_free_is_told(bench, floor, start, words):
+    walls = np.full((12, 40), 254, dtype=np.uint8)
+    walls[:, 0] = 0
+    Image.fromarray(walls).save(floor.with_suffix('.pgm'))
+    sim = Sim(bench, floor, x=start[0], y=start[1])
+    bench.wait_until(lambda: sim.track, 'odometry')
+    assert ('not free' in sim.process.log) == bool(words) and (words or '') in sim.process.log
+
+
 @pytest.mark.parametrize(('parameters', 'words'), [
     ({}, 'map: name the map file to serve'), ({'map': '/nowhere.yaml'}, '/nowhere.yaml'),
     ({'rate': 'fast'}, 'rate: expected a float'),

@@ -16,7 +16,7 @@ from rosgraph_msgs.msg import Clock
 from gk_planner import errors
 from gk_planner.annotations import polygon_cells
 from gk_planner.boolean_task import Task
-from gk_planner.config import setting, Settings
+from gk_planner.config import Config, setting, Settings
 from gk_planner.errors import ConfigError, GkPlannerError, InputError
 from gk_planner.kinematics import PathFollower, RobotConfig
 from gk_planner.occupancy_map import OccupancyMap
@@ -83,6 +83,11 @@ class SimNode(Node):
                           clock=ClockOfNode(clock_type=ClockType.STEADY_TIME))
         self.get_logger().info(f'{os.path.basename(config.map)}: {self._map.cols} x '
                                f'{self._map.rows} cells, robot at ({start[0]:g}, {start[1]:g})')
+        cell = self._map.cell_of(*start)
+        if cell is None or not 0 <= self._map.data[cell] < Config.occupied_threshold:
+            self.get_logger().warning(
+                f'({start[0]:g}, {start[1]:g}) is not free in this world; set x and y, or the '
+                'start of the task')
 
     def stop(self) -> None:
         """Nothing waits here."""
