@@ -7,15 +7,16 @@ the cheapest way into every goal that the formula asks for and that is not done.
 
 from dataclasses import dataclass
 import math
+import time
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gk_planner.boolean_task import Task
 from gk_planner.checkpoint import Checkpoint
-from gk_planner.formula_tree import And, Bit
 from gk_planner.goal_kernel import FloatArray, IntArray, Legs, node_starts
 from gk_planner.task_rules import task_rules, TaskRules, Words
+from gk_planner.task_states import asked_goals
 
 _ONE = np.uint64(1)
 # Of so many times as many stands as are kept, equal ones are looked for.
@@ -33,11 +34,11 @@ class _Layer:
 
 
 def beam_search(task: Task, goals: tuple[int, ...], legs: Legs, completion_cost: float,
-                width: int, checkpoint: Checkpoint) -> list[int] | None:
+                width: int, deadline: float, checkpoint: Checkpoint) -> list[int] | None:
     """Return the nodes of a way after which the formula holds; None if none is found.
 
     No bit of ``goals`` may flip back, and ``legs`` has the nodes of these goals only. ``width``
-    stands are kept in a layer.
+    stands are kept in a layer; ``deadline`` is of the monotonic clock.
     """
     rules = task_rules(task, goals)
     node_bit = np.repeat(np.arange(len(goals)), np.diff(node_starts(legs, goals)))
@@ -45,7 +46,7 @@ def beam_search(task: Task, goals: tuple[int, ...], legs: Legs, completion_cost:
     to_come = least_to_come(task, goals, legs, completion_cost)
     layers = [_Layer(np.array([-1]), np.array([len(node_bit)]), rules.initial[None], np.zeros(1))]
     best_cost, best = math.inf, (0, 0)
-    while len(layers[-1].node):
+    while len(layers[-1].node) and time.monotonic() < deadline:
         checkpoint()
         layer = layers[-1]
         is_done = _accepts(task, goals, layer.words)
@@ -56,13 +57,14 @@ def beam_search(task: Task, goals: tuple[int, ...], legs: Legs, completion_cost:
         allowed = _allowed(rules, layer.words) & ~is_done[:, None]
         parent, node = np.nonzero(allowed[:, node_bit])
         cost = layer.cost[parent] + costs[layer.node[parent], node]
-        words = layer.words[parent]
         bit = node_bit[node]
-        words[np.arange(len(bit)), bit >> 6] |= _ONE << (bit & 63).astype(np.uint64)
-        promise = cost + _remaining(words, to_come)
+        promise = cost + _remaining(layer.words, to_come)[parent] - to_come[bit]
         kept = _most_promising(np.flatnonzero(promise < best_cost), promise, _SLACK * width)
-        kept = kept[_cheapest_of_equal(words[kept], node[kept], cost[kept])]
-        kept = _most_promising(kept, promise, width)
+        parent, node, bit = parent[kept], node[kept], bit[kept]
+        cost, promise = cost[kept], promise[kept]
+        words = layer.words[parent]
+        words[np.arange(len(bit)), bit >> 6] |= _ONE << (bit & 63).astype(np.uint64)
+        kept = _most_promising(_cheapest_of_equal(words, node, cost), promise, width)
         layers.append(_Layer(parent[kept], node[kept], words[kept], cost[kept]))
     return None if best_cost == math.inf else _trace(layers, *best)
 
@@ -73,9 +75,7 @@ def least_to_come(task: Task, goals: tuple[int, ...], legs: Legs, completion_cos
 
     The sum over goals that are not done is a bound on what a plan still costs.
     """
-    root = task.formula.root
-    asked = {part.index for part in (root.operands if isinstance(root, And) else (root,))
-             if isinstance(part, Bit)}
+    asked = asked_goals(task)
     least = np.zeros(len(goals))
     for bit, goal in enumerate(goals):
         ways_in = np.append(legs.flip[np.ix_(legs.node_goal != goal, legs.node_goal == goal)],
@@ -120,7 +120,11 @@ def _cheapest_of_equal(words: Words, node: IntArray, cost: FloatArray) -> IntArr
 
 
 def _accepts(task: Task, goals: tuple[int, ...], words: Words) -> NDArray[np.bool_]:
-    columns = dict(zip(goals, _bits(words, len(goals)).T, strict=True))
+    bits = _bits(words, len(goals))
+    asked = asked_goals(task)
+    if not bits[:, [goal in asked for goal in goals]].all(axis=1).any():
+        return np.zeros(len(words), dtype=bool)
+    columns = dict(zip(goals, bits.T, strict=True))
 
     def column(goal: int) -> NDArray[np.bool_]:
         return columns[goal] if goal in columns else np.full(

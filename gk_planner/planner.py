@@ -141,8 +141,8 @@ class Planner:
         timing['task'] = _milliseconds(began)
 
         cost = float(np.sum([option.cost for option in options]))
-        plan = Plan(options, cost, run.optimal, cost if run.bound is None else run.bound,
-                    warnings, timing, run.value)
+        bound = cost if run.bound is None else min(run.bound, cost)
+        plan = Plan(options, cost, run.optimal, bound, warnings, timing, run.value)
         if soft or run.optimal:
             return plan
         return dataclasses.replace(plan, warnings=(*warnings, (

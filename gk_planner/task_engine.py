@@ -9,10 +9,12 @@ begins with the way that :mod:`gk_planner.beam_search` finds and ends when it is
 or in time with a bound.
 """
 
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,9 @@ from gk_planner.checkpoint import Checkpoint
 from gk_planner.errors import LimitError
 from gk_planner.formula_tree import And, Bit, Constant, Count, Node, Not, Or, Xor
 from gk_planner.goal_kernel import FloatArray, Legs, node_starts
+from gk_planner.task_states import asked_goals
+
+_Item = TypeVar('_Item')
 
 # The engine counts in whole numbers, the largest cost being this: what it cannot tell apart
 # differs by less than 1e-10 of the longest leg that may be useful.
@@ -32,11 +37,15 @@ _ROUNDING = 1e-8
 # More nodes make more arcs than it can take.
 _MAX_NODES = 1_000
 # Stands kept in a layer of the first search, one search after the other.
-_WIDTHS = (100, 1_000, 10_000)
+_WIDTHS = (10, 100, 1_000, 10_000)
+# What these searches may take of the time, but for the first, without which there may be no plan.
+_PART_FOR_WAYS = 0.25
 # Workers with different strategies; more than there are cores measured best.
 _N_WORKERS = 8
 # Seconds between two checkpoints.
 _PATIENCE = 0.05
+# Arcs of the model between two checkpoints.
+_ARCS_PER_STEP = 1_000
 
 
 @dataclass(frozen=True)
@@ -48,7 +57,7 @@ class EngineRun:
     nodes : tuple of int
         Nodes in the order of their completion.
     bound : float
-        No way costs less.
+        No way costs less; the cost itself if the way is optimal.
     optimal : bool
         Whether it is proven that no way is cheaper by more than rounding.
 
@@ -86,13 +95,16 @@ def solve_by_engine(task: Task, goals: tuple[int, ...], legs: Legs, *, completio
     if len(legs.node_goal) > _MAX_NODES:
         raise LimitError(f'{task.source}: its goals are completed at {len(legs.node_goal)} cells; '
                          f'beyond the table of task states at most {_MAX_NODES} can be handled')
-    hint = _first_way(task, goals, legs, completion_cost, began + time_limit / 4, checkpoint)
+    hint = _first_way(task, goals, legs, completion_cost, time_limit, checkpoint)
     longest = np.inf if hint is None else _cost(legs, hint, completion_cost)
-    model = _Model(task, goals, legs, completion_cost, longest)
-    if hint is not None:
-        model.hint(hint)
-    left = max(time_limit - (time.monotonic() - began), _PATIENCE)
-    status, found, bound = model.solve(left, checkpoint)
+    status, found, bound = 'UNKNOWN', None, 0.0
+    with suppress(_TimeIsUp):
+        model = _Model(task, goals, legs, completion_cost, longest,
+                       _until(began + time_limit, checkpoint))
+        if hint is not None:
+            model.hint(hint)
+        left = max(began + time_limit - time.monotonic(), _PATIENCE)
+        status, found, bound = model.solve(left, checkpoint)
     bound = max(bound, float(least_to_come(task, goals, legs, completion_cost).sum()))
     if status == 'INFEASIBLE':
         return None
@@ -103,21 +115,37 @@ def solve_by_engine(task: Task, goals: tuple[int, ...], legs: Legs, *, completio
     best = min((_cut(task, legs, way) for way in ways),
                key=lambda way: _cost(legs, way, completion_cost))
     cost = _cost(legs, best, completion_cost)
-    return EngineRun(tuple(best), min(bound, cost),
-                     status == 'OPTIMAL' and cost - bound <= _ROUNDING * cost)
+    optimal = status == 'OPTIMAL' and cost - bound <= _ROUNDING * cost
+    return EngineRun(tuple(best), cost if optimal else min(bound, cost), optimal)
+
+
+class _TimeIsUp(Exception):
+    """The model is not complete in time."""
+
+
+def _until(deadline: float, checkpoint: Checkpoint) -> Checkpoint:
+    """Return a checkpoint that also ends the work at a time of the monotonic clock."""
+    def proceed_in_time() -> None:
+        checkpoint()
+        if time.monotonic() > deadline:
+            raise _TimeIsUp
+
+    return proceed_in_time
 
 
 def _first_way(task: Task, goals: tuple[int, ...], legs: Legs, completion_cost: float,
-               deadline: float, checkpoint: Checkpoint) -> list[int] | None:
+               time_limit: float, checkpoint: Checkpoint) -> list[int] | None:
     """Search with wider and wider beams, as long as the next one will probably end in time."""
     best: list[int] | None = None
+    ended = time.monotonic()
+    deadline, for_ways = ended + time_limit, ended + _PART_FOR_WAYS * time_limit
     for width in _WIDTHS:
-        began = time.monotonic()
-        way = beam_search(task, goals, legs, completion_cost, width, checkpoint)
+        began = ended
+        way = beam_search(task, goals, legs, completion_cost, width, deadline, checkpoint)
         if best is None or (way is not None and _cost(legs, way, completion_cost)
                             < _cost(legs, best, completion_cost)):
             best = way
-        ended = time.monotonic()
+        ended, deadline = time.monotonic(), for_ways
         if ended + _WIDTHS[1] / _WIDTHS[0] * (ended - began) > deadline:
             break
     return best
@@ -131,9 +159,12 @@ def _cost(legs: Legs, way: list[int], completion_cost: float) -> float:
 def _cut(task: Task, legs: Legs, way: list[int]) -> list[int]:
     """End a way where the formula holds for the first time."""
     bits = list(task.initial_bits)
+    missing = set(asked_goals(task) - task.done)
     for count, node in enumerate(way, start=1):
-        bits[legs.node_goal[node]] = True
-        if task.formula.holds(bits):
+        goal = int(legs.node_goal[node])
+        bits[goal] = True
+        missing.discard(goal)
+        if not missing and task.formula.holds(bits):
             return way[:count]
     return way
 
@@ -141,13 +172,15 @@ def _cut(task: Task, legs: Legs, way: list[int]) -> list[int]:
 class _Model:
     """The model of one task; nodes are numbered from 0, and the start is the node after them.
 
-    Legs that cost more than ``longest`` are left out.
+    Legs that cost more than ``longest`` are left out. The checkpoint is called while the model
+    grows.
     """
 
     def __init__(self, task: Task, goals: tuple[int, ...], legs: Legs, completion_cost: float,
-                 longest: float) -> None:
+                 longest: float, checkpoint: Checkpoint) -> None:
         from ortools.sat.python import cp_model
         self._cp_model = cp_model
+        self._checkpoint = checkpoint
         self._model: Any = cp_model.CpModel()
         costs = np.vstack([legs.flip, legs.entry]) + completion_cost
         self._costs: FloatArray = np.where(costs <= longest, costs, np.inf)
@@ -165,7 +198,7 @@ class _Model:
     def hint(self, way: list[int]) -> None:
         """Begin the search with a way."""
         used = set(zip([self._start, *way], [*way, self._start], strict=True))
-        for ends, arc in self._arcs.items():
+        for ends, arc in self._steps(self._arcs.items()):
             self._model.add_hint(arc, ends in used)
         for node, visit in enumerate(self._visits):
             self._model.add_hint(visit, node in way)
@@ -205,10 +238,13 @@ class _Model:
         possible[-1] &= ~orders.is_late[bit]
         largest = self._costs[possible].max(initial=0.0)
         self._scale = _LARGEST_COST / largest if largest > 0 else 1.0
-        arcs = {(int(origin), int(end)): model.new_bool_var(f'{origin} to {end}')
-                for origin, end in np.argwhere(possible)}
-        model.minimize(sum(int(self._costs[ends] * self._scale) * arc
-                           for ends, arc in arcs.items()))
+        arcs = {(origin, end): model.new_bool_var(f'{origin} to {end}')
+                for origin, end in self._steps(zip(*map(np.ndarray.tolist, np.nonzero(possible)),
+                                                   strict=True))}
+        # Not by minimize(), which takes as long as all the rest.
+        model.proto.objective.vars.extend([arc.index for arc in arcs.values()])
+        model.proto.objective.coeffs.extend(
+            (self._costs[possible] * self._scale).astype(np.int64).tolist())
         arcs |= {(node, self._start): model.new_bool_var(f'{node} is last')
                  for node in range(self._start)}
         model.add_circuit([*((*ends, arc) for ends, arc in arcs.items()),
@@ -225,7 +261,7 @@ class _Model:
             return []
         model, done = self._model, self._done
         ranks = [model.new_int_var(1, len(done), f'rank of {goal}') for goal in done]
-        for (origin, end), arc in self._arcs.items():
+        for (origin, end), arc in self._steps(self._arcs.items()):
             if origin == self._start:
                 model.add(ranks[self._bit[end]] == 1).only_enforce_if(arc)
             elif end != self._start:
@@ -237,6 +273,13 @@ class _Model:
         for first, then in orders.apart:
             model.add(ranks[first] + 1 <= ranks[then]).only_enforce_if(done[first], done[then])
         return ranks
+
+    def _steps(self, items: Iterable[_Item]) -> Iterator[_Item]:
+        """Call the checkpoint now and then on the way through."""
+        for number, item in enumerate(items):
+            if number % _ARCS_PER_STEP == 0:
+                self._checkpoint()
+            yield item
 
     def _require(self, node: Node) -> None:
         """Ask that a part of the formula holds."""

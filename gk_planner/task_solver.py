@@ -204,7 +204,7 @@ def _by_engine(problem: _Problem) -> TaskRun | None:
     if run is None:
         return None
     return TaskRun(tuple(Stop(node, True) for node in nodes[list(run.nodes)].tolist()),
-                   run.optimal, run.bound, None, nodes)
+                   run.optimal, None if run.optimal else run.bound, None, nodes)
 
 
 def _check_engine(problem: _Problem, is_wanted: bool) -> None:
@@ -265,8 +265,8 @@ def solve_task(task: Task, site_costs: ArrayLike, start_costs: ArrayLike,
         cost += row.item(node) + (config.option_cost if flips else 0.0)
         row = legs.flip[node]
     return TaskSolution(cost, tuple([names[node] for node, flips in run.way if flips]),
-                        run.optimal, cost if run.bound is None else run.bound, run.value,
-                        run.policy)
+                        run.optimal, cost if run.bound is None else min(run.bound, cost),
+                        run.value, run.policy)
 
 
 def legs_of_sites(task: Task, between: NDArray[np.float64], entry: NDArray[np.float64],

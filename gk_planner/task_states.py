@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 from gk_planner.boolean_task import once_per_task, Task
 from gk_planner.checkpoint import Checkpoint, proceed
 from gk_planner.errors import LimitError
-from gk_planner.state_listing import list_states, mark_subsets, SubsetMasks
+from gk_planner.formula_tree import And, Bit
+from gk_planner.state_listing import (
+    FLIP_BYTES,
+    list_states,
+    mark_subsets,
+    STATE_BYTES,
+    SubsetMasks,
+)
 from gk_planner.task_rules import task_rules, Words
 
 _ONE = np.uint64(1)
@@ -204,6 +211,24 @@ def most_states(task: Task, goals: tuple[int, ...]) -> int:
     return int(2 ** n_free * math.prod(len(chain) + 1 for chain in chains))
 
 
+@once_per_task
+def asked_goals(task: Task) -> frozenset[int]:
+    """Return the goals without any of which the formula does not hold."""
+    root = task.formula.root
+    return frozenset(part.index for part in (root.operands if isinstance(root, And) else (root,))
+                     if isinstance(part, Bit))
+
+
+def _fewest_free(task: Task, goals: tuple[int, ...]) -> int:
+    """Return how many bits make at least 2^n states, and n flips for every two of these.
+
+    They may flip at any time, and the formula does not hold, so that the task would end, before
+    all of them have flipped.
+    """
+    wait = {rule.control for rule in task.bit_constraints if not rule.control_value}
+    return len((asked_goals(task) & set(goals)) - task.done - wait)
+
+
 def reachable_states(task: Task, goals: tuple[int, ...], max_bytes: int,
                      checkpoint: Checkpoint = proceed) -> TaskStates:
     """List every task state that allowed flips lead to.
@@ -214,6 +239,10 @@ def reachable_states(task: Task, goals: tuple[int, ...], max_bytes: int,
         If the list would need more than ``max_bytes`` of memory.
 
     """
+    n_free = _fewest_free(task, goals)
+    if (STATE_BYTES + n_free * FLIP_BYTES // 2) << n_free > max_bytes:
+        raise LimitError(f'{task.source}: at least 2^{n_free} task states can be reached over '
+                         f'{len(goals)} goals; add constraints or raise task_memory')
     lists, is_complete = list_states(task_rules(task, goals), max_bytes, checkpoint)
     if not is_complete:
         raise LimitError(f'{task.source}: more than {len(lists.words)} task states can be reached '

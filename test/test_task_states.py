@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from random_tasks import cheapest, random_costs, random_task
 
+from gk_planner import task_states
 from gk_planner.boolean_task import Task
 from gk_planner.config import Config
 from gk_planner.errors import InfeasibleError, LimitError
@@ -162,9 +163,9 @@ def test_reversible_bits_beyond_64_goals():
 
 
 def test_limit_error_names_the_limit_and_what_would_help():
-    task = plain_task(5)
+    task = plain_task(5, formula='g0 | g1')
     with pytest.raises(LimitError) as caught:
-        reachable_states(task, all_goals(task), 10)
+        reachable_states(task, all_goals(task), 45)
     assert caught.value.message == (
         'task: more than 1 task states can be reached over 5 goals; '
         'add constraints or raise task_memory')
@@ -173,7 +174,8 @@ def test_limit_error_names_the_limit_and_what_would_help():
 @pytest.mark.parametrize('reversible', [False, True])
 def test_the_listing_stops_near_its_limit(reversible):
     names = [f'g{goal}' for goal in range(100)]
-    task = plain_task(100, reversible=names if reversible else [])
+    task = plain_task(100, reversible=names if reversible else [],
+                      formula=f'{" & ".join(names[:60])} | {" & ".join(names[40:])}')
     tracemalloc.start()
     with pytest.raises(LimitError):
         reachable_states(task, all_goals(task), BYTES)
@@ -228,6 +230,23 @@ def test_there_are_never_more_states_than_the_bound(seed):
     (['g0 before g1', 'g1 before g0'], 2 ** 6), (['g0 forbids g1'], 2 ** 6)])
 def test_bound_on_the_number_of_states(constraints, bound):
     assert most_states(plain_task(6, constraints), tuple(range(6))) == bound
+
+
+@settings(max_examples=300, deadline=None)
+@given(seeds)
+def test_free_bits_make_no_more_states_and_flips_than_there_are(seed):
+    task = random_task(seed, max_goals=6, n_constraints=int(seed % 4))
+    states = reachable_states(task, all_goals(task), BYTES)
+    n_free = task_states._fewest_free(task, all_goals(task))
+    assert len(states) >= 2 ** n_free and 2 * len(states.flip_bit) >= n_free * 2 ** n_free
+
+
+def test_free_bits_are_counted_not_listed(monkeypatch):
+    monkeypatch.delattr(task_states, 'list_states')
+    task = plain_task(45, [f'g{goal} before g{goal + 1}' for goal in range(5)], done=['g9'])
+    assert task_states._fewest_free(task, all_goals(task)) == 39
+    with pytest.raises(LimitError, match=r'at least 2\^39 task states can be reached over 45'):
+        reachable_states(task, all_goals(task), BYTES)
 
 
 def test_sets_of_bits_start_where_the_task_does():
