@@ -28,7 +28,8 @@ class OptionLibrary:
     is ``inside`` a set of cells.
 
     Beyond ``config.option_memory`` the options that were not used for longest are forgotten, after
-    the call that needs them: whoever holds an option keeps it.
+    the call that needs them: whoever holds an option keeps it. Options of former maps, with their
+    grids, have what is left. One library serves one thread at a time.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ class OptionLibrary:
     Attributes
     ----------
     nbytes : int
-        Memory of all options kept; those of an ensemble stay on disk.
+        Memory of all options of this map; those of an ensemble stay on disk.
     ensemble : Ensemble or None
         That of ``config.ensemble_file``.
 
@@ -146,6 +147,7 @@ class OptionLibrary:
                 for target in targets if target in self._ready}
 
     def _forget(self) -> None:
+        self._former = _latest(self._former, self._budget - self.nbytes)
         while self.nbytes > self._budget:
             self.nbytes -= self._options.pop(next(iter(self._options))).nbytes
 
@@ -161,8 +163,7 @@ class OptionLibrary:
             return {}
         known = {**self._former, **{target: option for (kind, _, target), option
                                     in self._options.items() if kind == 'open'}}
-        room = self._budget // max(self.grid.moves.nbytes, 1)
-        return dict(list(known.items())[-room:] if room else [])
+        return _latest(known, self._budget)
 
     def _changes(self, targets: Iterable[int]) -> dict[int, Cells]:
         """Return by former grid the cells that have changed since."""
@@ -181,6 +182,22 @@ class OptionLibrary:
             return None
         direction.setflags(write=False)
         return Option(self.grid, self.space.resolution, 0.0, target, direction, None, False)
+
+
+def _latest(options: dict[int, Option], room: int) -> dict[int, Option]:
+    """Return the last options that fit into so many bytes, with the grids of their maps."""
+    kept: dict[int, Option] = {}
+    grids: set[int] = set()
+    for target, option in reversed(options.items()):
+        grid = option.grid
+        room -= option.nbytes
+        if id(grid.moves) not in grids:
+            grids.add(id(grid.moves))
+            room -= grid.moves.nbytes + grid.weight.nbytes
+        if room < 0:
+            break
+        kept[target] = option
+    return dict(reversed(kept.items()))
 
 
 def _without_entries(grid: Grid, walls: Cells) -> Grid:

@@ -26,7 +26,7 @@ from gk_planner.waypoints import plan_options
 
 
 class Planner:
-    """Plans tasks on one base space and keeps the options it has solved.
+    """Plans tasks on one base space and keeps the options it has solved; one thread at a time.
 
     Parameters
     ----------

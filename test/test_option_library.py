@@ -176,6 +176,22 @@ def test_a_library_takes_over_what_a_small_change_leaves(monkeypatch):
     assert solved == [5], 'only the one to compare with'
 
 
+@pytest.mark.parametrize('settings', [
+    {}, {'clearance_distance': 2.0, 'clearance_weight': 3.0}], ids=['plain', 'weighted'])
+def test_options_of_former_maps_and_their_grids_share_the_budget(settings):
+    library, config = None, Config(option_memory=1, **settings)
+    for change in range(15):
+        space = BaseSpace(OccupancyMap(floor(200, 200, [(100, change)]), 1.0), config)
+        library = OptionLibrary(space, former=library)
+        library.get([change])
+        grids = {id(option.grid.moves): option.grid for option in library._former.values()}
+        n_bytes = (library.nbytes + sum(option.nbytes for option in library._former.values())
+                   + sum(grid.moves.nbytes + grid.weight.nbytes for grid in grids.values()))
+        assert n_bytes <= 1_000_000
+    # The last ones are still known: 40 kB each, and 40 or 360 kB for the grid of each.
+    assert list(library._former) == list(range(14))[-12 if not settings else -2:]
+
+
 @pytest.mark.parametrize(('data', 'settings'), [
     (floor(40, 41), {}), (floor(40, 40), {'connectivity': 4}),
     (floor(40, 40), {'temperature': 1.0}), (floor(40, 40, [(row, 20) for row in range(39)]), {})])
