@@ -104,6 +104,19 @@ class TestService:
         assert planner.bits == {'a': True, 'b': True} and status.error_code == S.ERROR_NONE
         bench.wait_until(lambda: is_cleared(planner))
 
+    def test_the_log_tells_the_course_of_a_task_once(self, bench, shared, planner, world):
+        task_id = planner.run(TASK).task_id
+        world.pose = (3.5, 0.5)
+        planner.wait_bits(a=True, b=False)
+        planner.wait_map(world.map(FLOOR))
+        world.pose = (8.5, 0.5)
+        planner.wait_state(S.SUCCEEDED)
+        bench.wait_until(lambda: f'{task_id}: succeeded' in shared[3].log)
+        told = [line.partition(f'{task_id}: ')[2] for line in shared[3].log.splitlines()
+                if f'{task_id}: ' in line]
+        assert told == ['a, b; 8.0 m', 'a done, next b, 5.0 m', 'b done', 'succeeded']
+        assert shared[3].log.count('map: 10 x 3 cells of 1 m') >= 1
+
     def test_driving_over_another_site_flips_nothing(self, bench, planner, world):
         planner.run(TASK)
         world.pose = (8.5, 0.5)

@@ -57,6 +57,7 @@ class PlannerNode(LifecycleNode):
         self._is_active = False
         self._resume_on_activate = False
         self._map_stamp: str | None = None  # of the map in use
+        self._map_size = ''
         self._pose_time: float | None = None
         self._task_file = self.config.task_file
         self._frames = Frames(self)
@@ -168,13 +169,16 @@ class PlannerNode(LifecycleNode):
         with self._lock:
             self._publisher.map_frame = message.header.frame_id or 'map'
             stamp = f'{message.header.stamp.sec}.{message.header.stamp.nanosec:09d}'
-            self._runner.set_map(grid_map, lambda error: self._map_taken(error, stamp))
+            size = f'{grid_map.cols} x {grid_map.rows} cells of {grid_map.resolution:g} m'
+            self._runner.set_map(grid_map, lambda error: self._map_taken(error, stamp, size))
 
-    def _map_taken(self, error: GkPlannerError | None, stamp: str) -> None:
+    def _map_taken(self, error: GkPlannerError | None, stamp: str, size: str) -> None:
         if error is not None:
             self.get_logger().error(f'map ignored: {error.message}')
             return
-        self._map_stamp = stamp
+        if size != self._map_size:  # SLAM sends the same room again and again
+            self.get_logger().info(f'map: {size}')
+        self._map_stamp, self._map_size = stamp, size
 
     def _pose(self, pose: conversions.Planar, frame: str) -> None:
         with self._lock:

@@ -16,6 +16,7 @@ from gk_planner.results import PlannedOption, Point
 from gk_planner.ros import conversions, markers
 from gk_planner.ros.drive import Driver, NoDriver
 from gk_planner.ros.error_codes import error_code
+from gk_planner.ros.task_log import TaskLog
 from gk_planner_interfaces.msg import Plan as PlanMsg
 from gk_planner_interfaces.msg import TaskStatus
 
@@ -44,6 +45,7 @@ class Publisher:
         self._cost_to_go = cost_to_go
         self._said: Callable[[TaskStatus], None] = lambda status: None
         self._ended: Callable[[Execution], None] = lambda execution: None
+        self._log = TaskLog(node.get_logger().info)
         self._path: Sequence[Point] = ()
         self._plan_pub = node.create_publisher(PlanMsg, '~/plan', _LATCHED)
         self._status_pub = node.create_publisher(TaskStatus, '~/status', _LATCHED)
@@ -83,9 +85,12 @@ class Publisher:
         self._path_pub.publish(conversions.path_to_msg(path, self.header()))
 
     def status_changed(self, execution: Execution | None) -> None:
-        """Publish status and markers."""
+        """Publish status and markers, and log what is new."""
         self.say_status(execution)
-        if execution is not None and execution.current is not None:
+        if execution is None:
+            return
+        self._log.tell(execution)
+        if execution.current is not None:
             self._markers_pub.publish(
                 markers.task_markers(execution, self._path, self.header()))
 

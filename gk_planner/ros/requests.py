@@ -66,7 +66,7 @@ class Requests:
 
     def __init__(self, node: Node, lock: threading.RLock, runner: TaskRunner,
                  publisher: Publisher, frames: Frames, is_active: Callable[[], bool]) -> None:
-        self._node, self._lock, self._runner = node, lock, runner
+        self._lock, self._runner = lock, runner
         self._publisher, self._frames, self._is_active = publisher, frames, is_active
         publisher.tell(self._said, self._ended)
         self._followers: dict[str, _Follower] = {}
@@ -166,8 +166,6 @@ class Requests:
             follower.goal.publish_feedback(ExecuteTask.Feedback(status=status))
 
     def _ended(self, execution: Execution) -> None:
-        self._node.get_logger().info(f'{execution.task_id}: {execution.state.name.lower()}'
-                               + (f': {execution.message}' if execution.message else ''))
         follower = self._followers.pop(execution.task_id, None)
         if follower is not None:
             follower.execution = execution
