@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gk_planner.annotations import Annotations, keep_out_mask, one_way_forbidden, weight_field
 from gk_planner.config import Config
-from gk_planner.errors import InputError, StartError
+from gk_planner.errors import InputError, MapError, StartError
 from gk_planner.floor import inflated, possible_moves
 from gk_planner.moves import DCOL, DROW
 from gk_planner.occupancy_map import OccupancyMap, UNKNOWN
@@ -62,6 +62,9 @@ class BaseSpace:
         began = time.perf_counter()
         self.grid_map = grid_map
         self.config = config or Config()
+        if grid_map.data.size > self.config.max_map_cells:
+            raise MapError(f'the map has {grid_map.data.size} cells; at most max_map_cells '
+                           f'{self.config.max_map_cells} are allowed')
         if annotations is None:
             file = self.config.annotations_file
             annotations = Annotations.from_file(file) if file else Annotations()

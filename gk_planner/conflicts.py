@@ -51,8 +51,8 @@ def explain_infeasible(task: Task, legs: Legs, site_nodes: Sequence[IntArray], c
     If a relaxed task has too many states to search, the conflict is still one, but may have more
     elements than it needs.
     """
-    elements = _elements(task)
     reached = _Reach.of(task, legs, site_nodes)
+    elements = _elements(task, reached)
     max_bytes = min(_MAX_BYTES, config.task_memory * 1_000_000)
 
     def conflicts(kept: list[Element]) -> bool:
@@ -79,12 +79,13 @@ def decided_by_clauses(task: Task, legs: Legs) -> bool | None:
     return _can_by_clauses(task, _Reach.of(task, legs, ()), {})
 
 
-def _elements(task: Task) -> list[Element]:
+def _elements(task: Task, reach: '_Reach') -> list[Element]:
+    """Return what can be relaxed; to relax a site that is in reach from everywhere is nothing."""
     fixed = task.done - task.reversible
     features = [Element('feature', goal) for goal in range(len(task.goals))
                 if goal not in fixed and not task.goal_sites(goal)]
     sites = [Element('site', site) for site, goal in enumerate(task.site_goals)
-             if goal not in fixed]
+             if goal not in fixed and reach.out_of_reach[:, site].any()]
     return features + sites + [Element('constraint', index)
                                for index in range(len(task.constraints))]
 

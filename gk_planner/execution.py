@@ -151,7 +151,7 @@ class Execution:
         return Next.DRIVE
 
     def infeasible(self, error: GkPlannerError, goals: Iterable[int] = ()) -> Next:
-        """No plan exists, because of ``goals``; a new map or grounding may change that.
+        """There is no plan, because of ``goals``; a new map, grounding or place may change that.
 
         Bits are kept. Policy ``abort`` does not wait for a better world.
         """
@@ -176,14 +176,12 @@ class Execution:
         if self.bits[goal] == done and goal not in self.skipped:
             return Next.NOTHING
         self.skipped.discard(goal)
-        was_current = (self.current is not None
-                       and self.task.goal_names[goal] == self.current.goal)
         self.bits[goal] = done
-        if was_current:
-            return self._advance()
         if self._holds():
             return self._end(TaskState.SUCCEEDED)
         name = self.task.goal_names[goal]
+        if self.current is not None and self.current.goal == name:
+            self._abandon_plan()  # it would go on from a place where the robot is not
         self.reason = f"goal '{name}' was reported {'done' if done else 'not done'}"
         return Next.REPLAN
 

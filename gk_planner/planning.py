@@ -12,7 +12,13 @@ import numpy as np
 from gk_planner.base_space import BaseSpace
 from gk_planner.boolean_task import Task
 from gk_planner.config import Config
-from gk_planner.errors import CanceledError, GkPlannerError, NoMapError, NoPoseError
+from gk_planner.errors import (
+    CanceledError,
+    GkPlannerError,
+    NoMapError,
+    NoPoseError,
+    StartError,
+)
 from gk_planner.occupancy_map import OccupancyMap
 from gk_planner.planner import Planner
 from gk_planner.results import Plan, Point
@@ -92,6 +98,16 @@ class PlanningQueue:
             outcome(plan, error)
 
         self._submit(job, checked)
+
+    def can_start(self, position: Point) -> bool:
+        """Return whether a plan can begin at a position."""
+        if self.planner is None:
+            return False
+        try:
+            self.planner.base_space.start_cell(position, self._tolerance())
+        except StartError:
+            return False
+        return True
 
     def _build(self, taken: Taken) -> None:
         self._builds += 1

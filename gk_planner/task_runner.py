@@ -18,8 +18,11 @@ from gk_planner.errors import (
     CanceledError,
     GkPlannerError,
     InfeasibleError,
+    InputError,
+    NotReadyError,
     PreemptedError,
     StalledError,
+    StartError,
     UnknownTaskError,
 )
 from gk_planner.execution import Execution, Next, TaskState
@@ -142,9 +145,13 @@ class TaskRunner:
         if self._contact is not None and execution is not None:
             for goal in self._contact.touched(position, execution.bits):
                 if execution.state is TaskState.EXECUTING:
-                    self._after(execution, execution.reported(goal, not execution.bits[goal]))
+                    self._after(execution, self._touched(execution, goal))
         for event in self._monitor.pose(now, position):
             self._react(event)
+        if execution is not None and execution.state is TaskState.INFEASIBLE and (
+                isinstance(execution.error, StartError) and self._planning.can_start(position)):
+            execution.state = TaskState.PLANNING
+            self._replan(execution, 'the robot can start again')
 
     def tick(self, now: float) -> None:
         """Let time pass."""
@@ -236,7 +243,6 @@ class TaskRunner:
         """The robot gave up the current option; the failure policy decides."""
         execution = self.execution
         if execution is not None and execution.state is TaskState.EXECUTING:
-            self._monitor.stop()
             self._after(execution, execution.option_failed(error))
 
     def cancel(self, task_id: str = '', error: CanceledError | None = None) -> bool:
@@ -298,6 +304,9 @@ class TaskRunner:
                 self._adopt(execution, plan, reason)
             elif isinstance(error, InfeasibleError):
                 self._cannot_go_on(execution, error)
+            elif isinstance(error, InputError | NotReadyError):
+                # The map or the place of the robot; they may be better in a moment.
+                self._wait(execution, error)
             elif error is not None:
                 self._after(execution, execution.fail(error))
 
@@ -373,13 +382,26 @@ class TaskRunner:
         if following is Next.NOTHING:
             given_up = ', '.join(f"'{site}' ({reason})" for site, reason in
                                  sorted(execution.failed_sites.items()))
-            following = execution.infeasible(InfeasibleError(
+            self._wait(execution, InfeasibleError(
                 error.message + (f'; given up: {given_up}' if given_up else ''),
                 error.conflicts), goals)
+        else:
+            self._after(execution, following)
+
+    def _wait(self, execution: Execution, error: GkPlannerError,
+              goals: Iterable[int] = ()) -> None:
+        """Wait for a better world, or fail if the policy says so."""
+        following = execution.infeasible(error, goals)
         if following is Next.NOTHING:
             self._halt(execution)
         else:
             self._after(execution, following)
+
+    def _touched(self, execution: Execution, goal: int) -> Next:
+        current = execution.current
+        if current is not None and current.goal == execution.task.goal_names[goal]:
+            return execution.arrived()
+        return execution.reported(goal, not execution.bits[goal])
 
     def _begin(self, execution: Execution) -> None:
         old = self.execution
@@ -405,6 +427,8 @@ class TaskRunner:
                 self._listener.drive(execution.current, execution)
             self._listener.status_changed(execution)
         elif following is Next.REPLAN:
+            if execution.current is None:
+                self._monitor.stop()
             self._listener.status_changed(execution)
             if execution.state is not TaskState.PAUSED:
                 self._replan(execution, execution.reason)

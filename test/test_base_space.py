@@ -11,7 +11,7 @@ from random_worlds import random_annotations, random_config, random_map
 
 from gk_planner import BaseSpace, Config
 from gk_planner.annotations import Annotations, keep_out_mask, one_way_forbidden, weight_field
-from gk_planner.errors import AnnotationsError, ConfigError, InputError, StartError
+from gk_planner.errors import AnnotationsError, ConfigError, InputError, MapError, StartError
 from gk_planner.grid_shortest_path import step_cost
 from gk_planner.moves import MOVES
 from gk_planner.occupancy_map import OccupancyMap
@@ -273,3 +273,10 @@ def test_weights_that_would_drown_a_step():
     BaseSpace(grid_map, annotations=Annotations(weights=((area, 1e9),)))
     with pytest.raises(InputError, match=r'weights: .* at most 1e\+09, got 2e\+09'):
         BaseSpace(grid_map, annotations=Annotations(weights=((area, 2e9),)))
+
+
+def test_a_map_larger_than_allowed_is_refused_wherever_it_comes_from():
+    grid_map = OccupancyMap(np.zeros((3, 4), dtype=np.int8), 1.0)
+    assert BaseSpace(grid_map, Config(max_map_cells=12)).free.size == 12
+    with pytest.raises(MapError, match='the map has 12 cells; at most max_map_cells 11'):
+        BaseSpace(grid_map, Config(max_map_cells=11))

@@ -96,7 +96,10 @@ class TestArrived:
 class TestReported:
     def test_the_current_goal(self, make):
         execution = make()
-        assert execution.reported(0, True) is Next.DRIVE and execution.current.goal == 'b'
+        # The robot is not there, so that the rest of the plan begins somewhere else.
+        assert execution.reported(0, True) is Next.REPLAN
+        assert execution.current is None and execution.state is TaskState.PLANNING
+        assert execution.reason == "goal 'a' was reported done" and execution.bits == [True, False]
 
     def test_another_goal_is_planned_from(self, make):
         execution = make()
@@ -191,7 +194,7 @@ class TestPauseAndCancel:
         assert not execution.resume()
         assert execution.pause() and not execution.pause()
         assert execution.state is TaskState.PAUSED and execution.current.site == 'a'
-        assert execution.reported(0, True) is Next.DRIVE
+        assert execution.reported(0, True) is Next.REPLAN
         assert execution.state is TaskState.PAUSED, 'a report does not resume'
         assert execution.resume() and execution.state is TaskState.PLANNING
 

@@ -12,6 +12,8 @@ from gk_planner.errors import (
     NoPoseError,
     PreemptedError,
     RegroundError,
+    StartError,
+    TaskError,
     UnknownTaskError,
 )
 from gk_planner.execution import GoalState, TaskState
@@ -213,6 +215,37 @@ def test_an_infeasible_map_is_said_and_a_better_one_goes_on(bench):
     assert execution.state is TaskState.EXECUTING and execution.bits == [True, False]
 
 
+def test_a_map_that_cannot_be_planned_on_is_waited_out(bench):
+    execution = running(bench)
+    bench.runner.pose(1.0, (3.5, 0.5))
+    for data in (np.full((3, 10), -1), np.zeros((3, 6))):
+        good, bench.data = bench.data, data.astype(np.int8)
+        bench.map()
+        assert execution.state is TaskState.INFEASIBLE and not bench.ends
+        assert isinstance(execution.error, StartError | TaskError)
+        assert bench.plans[-1] is None and bench.drives[-1] is None
+        bench.data = good
+        bench.map()
+        assert execution.state is TaskState.EXECUTING and execution.bits == [True, False]
+
+
+def test_a_robot_off_the_map_is_waited_for(bench):
+    execution = running(bench)
+    bench.runner.pause()
+    bench.runner.pose(1.0, (-5.0, 0.5))
+    bench.runner.resume()
+    bench.work()
+    assert execution.state is TaskState.INFEASIBLE and isinstance(execution.error, StartError)
+    bench.runner.pose(2.0, (-4.0, 0.5))
+    assert not bench.jobs, 'nothing to plan as long as it is outside'
+    bench.runner.pose(3.0, (0.5, 0.5))
+    bench.runner.pose(4.0, (0.5, 0.6))
+    assert len(bench.jobs) == 1, 'planned once'
+    bench.work()
+    assert execution.state is TaskState.EXECUTING and execution.error is None
+    assert execution.replan_reason == 'the robot can start again'
+
+
 def test_policy_skip_gives_up_what_cannot_be_reached():
     bench = Bench(failure_policy='skip')
     bench.map()
@@ -321,10 +354,22 @@ def test_undoing_an_irreversible_goal_is_accepted_with_a_warning(bench):
     assert execution.bits == [False, False] and bench.drives[-1] == 'a'
 
 
-def test_reporting_the_current_goal_goes_on_without_planning(bench):
-    execution = running(bench)
+def test_reporting_the_current_goal_plans_from_where_the_robot_is(bench):
+    """By way of a, b comes first; from the robot, c does."""
+    bench.runner.pose(0.0, (6.5, 0.5))
+    execution = running(bench, {
+        'sites': [{'name': name, 'features': [name], 'position': [x, 0.5]}
+                  for name, x in (('a', 0.5), ('b', 1.5), ('c', 9.5))],
+        'constraints': ['a before b', 'a before c']})
+    assert bench.plans[-1] == ['a', 'b', 'c']
     bench.runner.complete_goal('task-1', 'a', True)
-    assert not bench.jobs and bench.drives[-1] == 'b' and execution.bits == [True, False]
+    assert execution.current is None and bench.runner.cost_to_go == 0
+    bench.runner.pose(1.0, (0.5, 0.5))
+    assert execution.bits == [True, False, False], 'nothing is arrived at meanwhile'
+    bench.runner.pose(2.0, (6.5, 0.5))
+    bench.work()
+    assert bench.plans[-1] == ['c', 'b'] and bench.drives[-1] == 'c'
+    assert execution.replan_reason == "goal 'a' was reported done"
 
 
 def test_contact_completes_whatever_is_touched():
