@@ -106,14 +106,17 @@ def test_a_pose_in_another_frame_is_refused(bench):
     words = "pose refused: it is in frame 'odom', the map in 'map'"
     bench.wait_until(lambda: words in process.log)
     assert planner.set_task(TASK).error_code == S.ERROR_NO_POSE
+    assert 'poses are taken again' not in process.log
     world.frame = 'map'
     planner.wait_ready()
     planner.run(TASK)
+    bench.wait_until(lambda: 'poses are taken again' in process.log)
     world.frame, world.pose = 'odom', (3.5, 0.5)
     planner.forget()
     bench.wait_until(lambda: len(planner.said('status')) > 4)
     assert planner.bits == {'a': False}
     assert process.log.count(words) == 1, 'said once, not with every message'
+    assert process.log.count('poses are taken again') == 1
 
 
 def test_not_a_number_is_no_pose(bench):
@@ -191,6 +194,19 @@ class TestWithTf:
         bench.wait_until(lambda: 'the position of the robot is stale' in process.log)
         speaker.reset()
         bench.wait_until(lambda: 'the position of the robot is back' in process.log)
+
+    def test_a_missing_transform_is_named_once(self, bench, frames):
+        world = World(bench, odom=False)
+        process = bench.start('planner_node', env=frames.environment,
+                              parameters={**FAST, 'pose_source': 'tf'})
+        planner = Planner(bench)
+        planner.wait_map(world.map(FLOOR))
+        planner.forget()
+        bench.wait_until(lambda: len(planner.said('status')) > 4)
+        frames(base_link=(0.5, 0.5, 0.0))
+        planner.wait_ready()
+        bench.wait_until(lambda: 'the transform map -> base_link is there' in process.log)
+        assert process.log.count('waiting for the transform map -> base_link') == 1
 
     def test_a_robot_that_never_moves_is_never_stale(self, bench, frames):
         frames(is_static=True, base_link=(0.5, 0.5, 0.0))

@@ -62,6 +62,7 @@ class PlannerNode(LifecycleNode):
         self._task_file = self.config.task_file
         self._frames = Frames(self)
         self._warned_frames: set[str] = set()
+        self._is_refusing = False
         self._publisher = Publisher(self, lambda: self._runner.cost_to_go)
         self._runner = TaskRunner(
             self._publisher, self._worker.submit, config=parameters.read(self, Config),
@@ -187,9 +188,13 @@ class PlannerNode(LifecycleNode):
             if place is None:
                 if frame not in self._warned_frames:
                     self._warned_frames.add(frame)
+                    self._is_refusing = True
                     self.get_logger().error(
                         f"pose refused: it is in frame '{frame}', the map in '{expected}'")
                 return
+            if self._is_refusing:
+                self._is_refusing = False
+                self.get_logger().info('poses are taken again')
             pose = conversions.moved(pose, place)
             if not all(math.isfinite(value) for value in pose):
                 return

@@ -54,6 +54,7 @@ class PoseSource:
             'tf': (None, '', ())}[source]
         self._is_polled = kind is None
         self._stamp = 0  # of the last transform
+        self._missing = ''  # transform, as it was told
         self._subscriptions = [
             node.create_subscription(kind, topic, self._stamped, profile, callback_group=group)
             for profile in profiles]
@@ -63,6 +64,7 @@ class PoseSource:
         if not self._is_polled:
             return
         found = self._frames.find_stamped(map_frame, self._robot_frame)
+        self._tell(f'{map_frame} -> {self._robot_frame}', is_missing=found is None)
         if found is None:
             return
         pose, stamp = found
@@ -75,6 +77,13 @@ class PoseSource:
         """Stop listening."""
         for subscription in self._subscriptions:
             self._node.destroy_subscription(subscription)
+
+    def _tell(self, transform: str, *, is_missing: bool) -> None:
+        if is_missing and transform != self._missing:
+            self._node.get_logger().info(f'waiting for the transform {transform}')
+        elif self._missing and not is_missing:
+            self._node.get_logger().info(f'the transform {transform} is there')
+        self._missing = transform if is_missing else ''
 
     def _stamped(self, message: Any) -> None:
         place = message.pose.pose
