@@ -12,15 +12,23 @@ which was cut off goes on where it ended.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Executor, FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    FIRST_COMPLETED,
+    Future,
+    ThreadPoolExecutor,
+    wait,
+)
 from contextlib import nullcontext
 from functools import cached_property
+from io import FileIO
 import json
 import math
 import os
 from pathlib import Path
 import shutil
-from typing import Any, BinaryIO
+from typing import Any
 import zlib
 
 import numpy as np
@@ -166,16 +174,21 @@ def precompute(space: BaseSpace, path: str | os.PathLike[str],
     Raises
     ------
     EnsembleError
-        If a target is no free cell, the file is of another ensemble, or cannot be written.
+        If a target is no free cell, the file is of another ensemble or cannot be written, or a
+        worker dies.
     LimitError
         If the disk has no room for the file.
 
     """
     cells = _checked_targets(space, targets)
+    in_flight = 2 * (os.cpu_count() or 1) if in_flight is None else in_flight
+    if in_flight < 1:
+        raise EnsembleError(f'in_flight: must be at least 1, got {in_flight}')
     with _open_file(Path(path), space, cells) as file:
-        writer = _Writer(file, _Layout(_header(space, cells)), cells)
+        layout = _Layout(_header(space, cells))
+        writer = _Writer(file, layout, cells)
         rows = np.flatnonzero(writer.is_solved == 0)
-        size = max(1, _JOB_BYTES // (space.moves.size * (9 if writer.has_log_z else 1)))
+        size = max(1, _JOB_BYTES // max(layout.row_bytes, 1))
         chunks = iter(np.split(rows, range(size, rows.size, size)) if rows.size else [])
         if progress is not None:
             progress(cells.size - rows.size, cells.size)
@@ -183,13 +196,18 @@ def precompute(space: BaseSpace, path: str | os.PathLike[str],
         with ThreadPoolExecutor(os.cpu_count()) if executor is None else nullcontext(
                 executor) as pool:
             try:
-                while _refill(pending, chunks, in_flight or 2 * (os.cpu_count() or 1),
+                while _refill(pending, chunks, in_flight,
                               lambda chunk: pool.submit(solve_fields, space, cells[chunk])):
                     checkpoint()
                     for job in wait(pending, return_when=FIRST_COMPLETED).done:
                         writer.write(pending.pop(job), job.result())
                         if progress is not None:
                             progress(int(writer.is_solved.sum()), cells.size)
+            except Exception as error:
+                if not _tells_of_death(error):
+                    raise
+                raise EnsembleError(f'{path}: a worker died (out of memory?); give the same '
+                                    'command again to go on') from None
             finally:
                 for job in pending:
                     job.cancel()
@@ -203,6 +221,11 @@ def solve_fields(space: BaseSpace, targets: Cells) -> list[Fields]:
     options = (solve_option(grid, space, int(target)) for target in targets)
     return [(option.direction, None if option.log_z is None else option.log_z[everywhere])
             for option in options]
+
+
+def _tells_of_death(error: Exception) -> bool:
+    """Whether a worker has died; Dask, which may not be installed, has a class of its own."""
+    return isinstance(error, BrokenExecutor) or type(error).__name__ == 'KilledWorker'
 
 
 def _checksum(target: int, direction: NDArray[np.uint8],
@@ -223,9 +246,8 @@ def _refill(pending: dict[Future[list[Fields]], NDArray[np.int64]],
 class _Writer:
     """Puts rows in their place. Plain writes: a full disk is an error, not a signal."""
 
-    def __init__(self, file: BinaryIO, layout: '_Layout', targets: Cells) -> None:
+    def __init__(self, file: FileIO, layout: '_Layout', targets: Cells) -> None:
         self._file, self._layout, self._targets = file, layout, targets
-        self.has_log_z = 'log_z' in layout.parts
         _, shape, offset = layout.parts['is_solved']
         file.seek(offset)
         self.is_solved = np.frombuffer(file.read(shape[0]), dtype=np.uint8).copy()
@@ -244,20 +266,26 @@ class _Writer:
                 self._put('is_solved', row, np.ones(1, dtype=np.uint8))
             self._save()
         except OSError as error:
-            raise _unwritable(self._file.name, error) from None
+            raise _unwritable(os.fsdecode(self._file.name), error) from None
         self.is_solved[rows] = 1
 
     def _save(self) -> None:
-        self._file.flush()
         os.fsync(self._file.fileno())
 
     def _put(self, part: str, row: int, values: NDArray[Any]) -> None:
-        self._file.seek(self._layout.parts[part][2] + row * values.nbytes)
-        self._file.write(values.tobytes())
+        _write(self._file, self._layout.parts[part][2] + row * values.nbytes, values.tobytes())
+
+
+def _write(file: FileIO, offset: int, content: bytes) -> None:
+    """Write all of it; the last piece that fits on a disk is written without an error."""
+    file.seek(offset)
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left):]
 
 
 class _Layout:
-    """Where the parts of a file are: type, shape and offset of each."""
+    """Where the parts of a file are: type, shape and offset of each; and how long a row is."""
 
     def __init__(self, header: dict[str, Any]) -> None:
         n_cells, n_targets = header['rows'] * header['cols'], header['n_targets']
@@ -267,6 +295,7 @@ class _Layout:
             'checksum': ('<u4', (n_targets,)), 'direction': ('u1', (n_targets, n_cells))}
         if header['temperature'] > 0:
             parts['log_z'] = ('<f8', (n_targets, n_cells))
+        self.row_bytes = n_cells * (9 if 'log_z' in parts else 1)
         self.parts: dict[str, tuple[str, tuple[int, ...], int]] = {}
         self.size = _PAGE
         for name, (dtype, shape) in parts.items():
@@ -331,16 +360,18 @@ def _checked_targets(space: BaseSpace, targets: Iterable[int] | None) -> Cells:
     return cells
 
 
-def _open_file(path: Path, space: BaseSpace, cells: Cells) -> BinaryIO:
+def _open_file(path: Path, space: BaseSpace, cells: Cells) -> FileIO:
     """Open the file to go on with it, or begin it."""
     try:
-        if path.exists() and path.stat().st_size:
-            begun = Ensemble(path)
-            if not begun.fits(space) or not np.array_equal(begun.targets, cells):
-                raise EnsembleError(f'{path}: was begun for another map, other settings or other '
-                                    'cells; remove it or give another name')
-            return open(path, 'r+b')
-        return _begin_file(path, space, cells)
+        if not path.exists() or (path.is_file() and not path.stat().st_size):
+            _begin_file(path, space, cells)
+        begun = Ensemble(path)
+        if not begun.fits(space) or not np.array_equal(begun.targets, cells):
+            raise EnsembleError(f'{path}: was begun for another map, other settings or other '
+                                'cells; remove it or give another name')
+        n_left = cells.size - len(begun)
+        _check_room(path, space, n_left, n_left * _Layout(_header(space, cells)).row_bytes)
+        return open(path, 'r+b', buffering=0)
     except OSError as error:
         raise _unwritable(path, error) from None
 
@@ -349,22 +380,30 @@ def _unwritable(path: str | Path, error: OSError) -> EnsembleError:
     return EnsembleError(f'{path}: cannot be written: {error.strerror}')
 
 
-def _begin_file(path: Path, space: BaseSpace, cells: Cells) -> BinaryIO:
+def _check_room(path: Path, space: BaseSpace, n_options: int, n_bytes: int) -> None:
+    room = shutil.disk_usage(path.absolute().parent).free
+    if n_bytes > room:
+        raise LimitError(f'{path}: {n_options} options on {space.moves.size} cells need '
+                         f'{n_bytes / 1e9:.3g} GB, the disk has {room / 1e9:.3g} GB')
+
+
+def _begin_file(path: Path, space: BaseSpace, cells: Cells) -> None:
+    """Write the file without options; it has its name only when it is whole."""
     header = _header(space, cells)
     layout = _Layout(header)
-    room = shutil.disk_usage(path.absolute().parent).free
-    if layout.size > room:
-        raise LimitError(f'{path}: {cells.size} options on {space.moves.size} cells need '
-                         f'{layout.size / 1e9:.3g} GB, the disk has {room / 1e9:.3g} GB')
-    file = open(path, 'w+b')  # noqa: SIM115
+    _check_room(path, space, cells.size, layout.size)
     grid = grid_of(space)
-    file.truncate(layout.size)
-    for name, values in (('moves', grid.moves), ('weight', grid.weight), ('targets', cells)):
-        dtype, _, offset = layout.parts[name]
-        file.seek(offset)
-        file.write(np.ascontiguousarray(values, dtype).tobytes())
-    # Last, so that a file with a header is whole.
-    file.seek(0)
-    file.write(json.dumps(header).encode() + b'\n')
-    file.flush()
-    return file
+    whole = path.resolve()
+    unfinished = whole.with_name(f'{whole.name}.part')
+    try:
+        with open(unfinished, 'wb', buffering=0) as file:
+            file.truncate(layout.size)
+            _write(file, 0, json.dumps(header).encode() + b'\n')
+            for name, values in (('moves', grid.moves), ('weight', grid.weight),
+                                 ('targets', cells)):
+                dtype, _, offset = layout.parts[name]
+                _write(file, offset, np.ascontiguousarray(values, dtype).tobytes())
+            os.fsync(file.fileno())
+        os.replace(unfinished, whole)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,9 +1,11 @@
 """Ensembles on disk: every executor writes the same file, and a cut-off run goes on."""
 
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 import errno
 import json
 import multiprocessing
+import resource
 from types import SimpleNamespace
 
 import numpy as np
@@ -236,6 +238,77 @@ def test_a_disk_that_fills_up_loses_nothing(tmp_path, monkeypatch, one_by_one):
             precompute(drawn('....'), tmp_path / 'all', executor=AtOnce(), in_flight=1)
     assert list(Ensemble(tmp_path / 'all')) == [0, 1]
     assert len(precompute(drawn('....'), tmp_path / 'all')) == 4
+
+
+def test_a_disk_that_is_really_full_loses_nothing(tmp_path, one_by_one):
+    path = tmp_path / 'all'
+    layout = ensemble._Layout(ensemble._header(drawn('....'), np.arange(4)))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill_up():
+        # Room for one option and a half.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (layout.parts['direction'][2] + 6, limits[1]))
+
+    try:
+        with pytest.raises(EnsembleError, match='all: cannot be written: File too large'):
+            precompute(drawn('....'), path, executor=AtOnce(), in_flight=1, checkpoint=fill_up)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(Ensemble(path)) == [0]
+    assert list(precompute(drawn('....'), path)) == [0, 1, 2, 3]
+
+
+def test_no_room_to_go_on(tmp_path, monkeypatch, one_by_one):
+    path = tmp_path / 'all'
+    with pytest.raises(CanceledError):
+        precompute(drawn('....'), path, executor=AtOnce(jobs=1), in_flight=1)
+    monkeypatch.setattr(ensemble.shutil, 'disk_usage', lambda _: SimpleNamespace(free=11))
+    with pytest.raises(LimitError, match=r'3 options on 4 cells need 1\.2e-08 GB'):
+        precompute(drawn('....'), path)
+    monkeypatch.setattr(ensemble.shutil, 'disk_usage', lambda _: SimpleNamespace(free=12))
+    assert len(precompute(drawn('....'), path)) == 4
+
+
+def test_a_file_has_its_name_only_when_it_is_whole(tmp_path, monkeypatch):
+    path, link = tmp_path / 'all', tmp_path / 'link'
+    link.symlink_to(path)
+
+    def write(file, offset, content):
+        assert file.name == f'{path}.part' and not path.exists()
+        raise OSError(errno.ENOSPC, 'No space left on device')
+
+    (tmp_path / 'all.part').write_bytes(b'of a run that was killed')
+    with monkeypatch.context() as patch:
+        patch.setattr(ensemble, '_write', write)
+        with pytest.raises(EnsembleError, match='link: cannot be written: No space left'):
+            precompute(drawn('....'), link)
+    assert list(tmp_path.iterdir()) == [link]
+    assert len(precompute(drawn('....'), link)) == len(Ensemble(path)) == 4
+    assert link.is_symlink() and not (tmp_path / 'all.part').exists()
+
+
+class KilledWorker(Exception):
+    """What Dask calls it."""
+
+
+@pytest.mark.parametrize('error', [BrokenProcessPool('terminated abruptly'), KilledWorker('job')])
+def test_a_worker_that_dies(tmp_path, one_by_one, error):
+    class Mortal(AtOnce):
+        def submit(self, function, /, *arguments, **keywords):
+            if self.jobs == 0:
+                raise error
+            return super().submit(function, *arguments, **keywords)
+
+    path = tmp_path / 'all'
+    with pytest.raises(EnsembleError, match=r'all: a worker died .* again to go on'):
+        precompute(drawn('....'), path, executor=Mortal(jobs=2), in_flight=1)
+    assert list(Ensemble(path)) == [0, 1]
+
+
+@pytest.mark.parametrize('in_flight', [0, -1])
+def test_no_job_in_flight_solves_nothing(tmp_path, in_flight):
+    with pytest.raises(EnsembleError, match=f'in_flight: must be at least 1, got {in_flight}'):
+        precompute(drawn('....'), tmp_path / 'all', in_flight=in_flight)
 
 
 def test_large_maps_share_memory(tmp_path):
