@@ -118,6 +118,7 @@ def _read_text(file: str, error: type[InputError], max_bytes: int) -> str:
 def _check_events(text: str, file: str, error: type[InputError]) -> None:
     # Composing recurses, in C without a guard, and takes memory for each node.
     depth = nodes = documents = 0
+    unused: dict[str, int] = {}
     for event in yaml.parse(text, Loader=_Loader):
         documents += isinstance(event, yaml.DocumentStartEvent)
         nodes += isinstance(event, yaml.NodeEvent)
@@ -129,6 +130,14 @@ def _check_events(text: str, file: str, error: type[InputError]) -> None:
             raise error(f'{file}: more than {MAX_NODES} values')
         if depth > MAX_DEPTH:
             raise error(f'{file}: nested deeper than {MAX_DEPTH} levels')
+        if isinstance(event, yaml.ScalarEvent) and event.anchor and not event.tag:
+            unused[event.anchor] = event.start_mark.line + 1
+        elif isinstance(event, yaml.AliasEvent):
+            unused.pop(event.anchor, None)
+    # In "&coffee & mail" the anchor would be dropped without a word.
+    for anchor, line in unused.items():
+        raise error(f'{file}: YAML reads {shorten("&" + anchor)} as an anchor, because it starts '
+                    f'with &, and nothing refers to it; quote the whole value (line {line})')
 
 
 def _fail_syntax(problem: yaml.YAMLError, text: str, file: str,

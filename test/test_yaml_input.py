@@ -147,6 +147,11 @@ def test_alias_is_fine_in_small_numbers(load):
     assert load('a: &x [1, 2]\nb: *x\n') == {'a': [1, 2], 'b': [1, 2]}
 
 
+@pytest.mark.parametrize('content', ['formula: &coffee mail', 'done: [&a b]'])
+def test_an_anchor_that_nothing_refers_to_is_a_formula_without_quotes(refuse, content):
+    assert 'as an anchor, because it starts with &' in refuse(content)
+
+
 def test_alias_bomb(refuse):
     lines = ['a0: &a0 [x, x, x, x, x, x, x, x, x]']
     lines += [f'a{i}: &a{i} [{", ".join([f"*a{i - 1}"] * 9)}]' for i in range(1, 40)]
