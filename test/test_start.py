@@ -18,10 +18,15 @@ sys.meta_path.insert(0, Hidden())
 '''
 
 
-def run(*arguments, hidden='', tmp_path=None):
+# Ctrl-C while a package is being imported.
+INTERRUPT = HIDE.replace("raise ModuleNotFoundError(f'No module named {{name!r}}', name=name)",
+                         'import signal; signal.raise_signal(signal.SIGINT)')
+
+
+def run(*arguments, hidden='', tmp_path=None, how=HIDE):
     env = environment()
     if hidden:
-        (tmp_path / 'sitecustomize.py').write_text(HIDE.format(name=hidden))
+        (tmp_path / 'sitecustomize.py').write_text(how.format(name=hidden))
         env['PYTHONPATH'] = str(tmp_path)
     return subprocess.run([sys.executable, '-m', 'gk_planner.ros.start', *arguments], cwd=REPO,
                           env=env, capture_output=True, text=True, timeout=60, check=False)
@@ -40,6 +45,26 @@ def test_no_ros_environment(tmp_path):
     ended = run('planner_node', hidden='rclpy', tmp_path=tmp_path)
     line, = ended.stderr.splitlines()
     assert ended.returncode == 1 and "'rclpy' is missing; source a ROS 2" in line
+
+
+@pytest.mark.parametrize('node', NODES)
+def test_ctrl_c_while_it_starts(node, tmp_path):
+    ended = run(node, hidden='rclpy', tmp_path=tmp_path, how=INTERRUPT)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, '', '')
+
+
+@pytest.mark.parametrize('arguments', [['--help'], ['-h'], ['--ros-args', '-p', 'x:=1', '--help']])
+@pytest.mark.parametrize('node', ['planner_node', 'sim_node'])
+def test_help(node, arguments):
+    ended = run(node, *arguments)
+    assert ended.returncode == 0 and ended.stderr == ''
+    assert ended.stdout.startswith(f'usage: {node} [--ros-args') and 'docs/ros.md' in ended.stdout
+
+
+def test_other_arguments_are_left_alone(tmp_path):
+    with ros(tmp_path) as bench:
+        process = bench.start('planner_node', ['other', '--argument'])
+        bench.wait_until(lambda: 'active' in process.log)
 
 
 def test_no_such_node():

@@ -1,11 +1,20 @@
 """Entry points of the executables: start a node, or say in one line what is missing."""
 
+import signal
 import sys
 
 from gk_planner.errors import GkPlannerError
 
 _BUILD = ('colcon build --base-paths src src/gk_planner/gk_planner_interfaces, '
           'then source install/setup.bash (or run make setup in the repository)')
+
+
+_USAGE = """usage: {0} [--ros-args [-p NAME:=VALUE] [--params-file FILE] [-r __ns:=/NAMESPACE]]
+
+{1} Ctrl-C ends it.
+Topics and services: docs/ros.md; parameters and their defaults: config/{2}.yaml"""
+_NODES = {'planner_node': ('Plans tasks on the live map and watches the robot.', 'planner'),
+          'sim_node': ('Serves a map and drives a simulated robot.', 'sim')}
 
 
 def planner_node() -> int:
@@ -24,6 +33,16 @@ def send_task() -> int:
 
 
 def _start(module: str) -> int:
+    if module in _NODES and {'-h', '--help'} & set(sys.argv[1:]):
+        print(_USAGE.format(module, *_NODES[module]))
+        return 0
+    try:
+        return _run(module)
+    except KeyboardInterrupt:  # before the node handles signals itself
+        return 128 + signal.SIGINT
+
+
+def _run(module: str) -> int:
     try:
         main = __import__(f'gk_planner.ros.{module}', fromlist=['main']).main
     except ImportError as error:
