@@ -8,11 +8,13 @@ from geometry_msgs.msg import Point
 from nav_msgs.msg import MapMetaData, OccupancyGrid
 import numpy as np
 import pytest
-from ros_harness import Planner, ros, World
+from rclpy.qos import QoSProfile
+from ros_harness import Planner, ros, spec, World
 from std_msgs.msg import Header
 from visualization_msgs.msg import Marker
 
 from gk_planner_interfaces.msg import Goal, Site, TaskSpec, TaskStatus
+from gk_planner_interfaces.srv import SetTask
 
 S = TaskStatus
 FLOOR = np.zeros((3, 10))
@@ -613,6 +615,16 @@ class TestBadRequests:
         assert answers[-1].result().error_code == S.ERROR_NOT_READY
         assert 'waiting' in answers[-1].result().message
         assert planner.trigger('cancel').success
+
+    def test_many_requests_at_once_are_all_answered(self, bench, planner):
+        client = bench.node.create_client(
+            SetTask, 'gk_planner/set_task', qos_profile=QoSProfile(depth=100))
+        bench.wait_until(client.service_is_ready)
+        answers = [client.call_async(SetTask.Request(task=spec(TASK), dry_run=True))
+                   for _ in range(60)]
+        bench.wait_until(lambda: all(answer.done() for answer in answers), '60 answers')
+        codes = {answer.result().error_code for answer in answers}
+        assert S.ERROR_NONE in codes and codes <= {S.ERROR_NONE, S.ERROR_NOT_READY}
 
     @pytest.mark.parametrize('message', [
         OccupancyGrid(), OccupancyGrid(info=MapMetaData(width=2, height=2, resolution=1.0)),

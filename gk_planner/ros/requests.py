@@ -11,6 +11,7 @@ from typing import Any
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
+from rclpy.qos import QoSProfile
 from std_srvs.srv import Trigger
 
 from gk_planner.boolean_task import Task
@@ -34,6 +35,8 @@ from gk_planner_interfaces.srv import CompleteGoal, Reground, SetTask
 
 _LAST_ANSWERS = 5.0  # [s]
 _MAX_WAITING = 16
+# Of the requests that come at once; with the usual depth of 10 the oldest of them would be lost.
+_QUEUE = QoSProfile(depth=200)
 
 
 class _Follower:
@@ -82,10 +85,13 @@ class Requests:
                 ('pause', Trigger, self._trigger(runner.pause, 'paused', 'nothing to pause')),
                 ('resume', Trigger, self._trigger(
                     runner.resume, 'resumed', 'nothing is paused'))):
-            node.create_service(kind, f'~/{name}', self._counted(callback), callback_group=group)
+            node.create_service(kind, f'~/{name}', self._counted(callback), callback_group=group,
+                                qos_profile=_QUEUE)
         self._action = ActionServer(
             node, ExecuteTask, '~/execute_task', self._counted(self._execute_task),
-            callback_group=group, cancel_callback=lambda _: CancelResponse.ACCEPT)
+            callback_group=group, cancel_callback=lambda _: CancelResponse.ACCEPT,
+            goal_service_qos_profile=_QUEUE, result_service_qos_profile=_QUEUE,
+            cancel_service_qos_profile=_QUEUE)
 
     def finish(self) -> None:
         """Wait until all requests are answered, which a canceled runner makes sure of."""
