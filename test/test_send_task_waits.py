@@ -35,6 +35,9 @@ def test_waits_for_the_map_and_the_pose(tmp_path):
         world.pose = (8.5, 0.5)
         bench.wait_until(lambda: process.status is not None, process.log)
         assert process.status == 0, process.log
+        for words in ('waiting: no map', 'waiting: the position'):
+            assert process.log.count(words) == 1, process.log
+        assert process.log.count(' planning: ') <= 1, process.log
 
 
 def test_says_what_did_not_come(tmp_path):

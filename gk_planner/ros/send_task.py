@@ -26,6 +26,7 @@ _MARKS = {TaskStatus.GOAL_PENDING: ' ', TaskStatus.GOAL_CURRENT: '>', TaskStatus
           TaskStatus.GOAL_SKIPPED: '-', TaskStatus.GOAL_FAILED: '!'}
 # A planner that has just been started says these until its map and the robot's pose have come.
 _NOT_READY = (TaskStatus.ERROR_NOT_ACTIVE, TaskStatus.ERROR_NO_MAP, TaskStatus.ERROR_NO_POSE)
+_RETRY_PERIOD = 0.5  # [s]
 
 
 def progress_line(status: TaskStatus) -> str:
@@ -56,18 +57,25 @@ def send(node: Node, task: Task, server: str, *, timeout: float = 10.0,
         raise errors.TimeoutError(
             f'{server}/execute_task does not answer; is the planner running?')
     goal = ExecuteTask.Goal(task=conversions.task_to_spec(task, Header()))
+    waits_for = ''
     while True:
-        result = _carry_out(node, client, goal, say)
+        result = _carry_out(node, client, goal, say, is_retry=bool(waits_for))
         if result.error_code not in _NOT_READY or time.monotonic() >= deadline:
             return result
-        say(f'waiting: {result.message}')
-        _spin_for(node, 0.2)
+        if result.message != waits_for:
+            waits_for = result.message
+            say(f'waiting: {waits_for}')
+        _spin_for(node, min(_RETRY_PERIOD, deadline - time.monotonic()))
 
 
-def _carry_out(node: Node, client: ActionClient, goal: ExecuteTask.Goal,
-               say: Any) -> ExecuteTask.Result:
-    sent = client.send_goal_async(
-        goal, feedback_callback=lambda message: say(progress_line(message.feedback.status)))
+def _carry_out(node: Node, client: ActionClient, goal: ExecuteTask.Goal, say: Any, *,
+               is_retry: bool) -> ExecuteTask.Result:
+    def tell(message: Any) -> None:
+        status = message.feedback.status
+        if not (is_retry and status.state == TaskStatus.PLANNING):
+            say(progress_line(status))
+
+    sent = client.send_goal_async(goal, feedback_callback=tell)
     _spin_until(node, client, sent)
     handle = sent.result()
     if not handle.accepted:
