@@ -65,7 +65,7 @@ class Monitor:
         self._metres_to_go: Callable[[Point], float] | None = None
         self._path = np.empty((0, 2))
         self._pose_time: float | None = None
-        self._is_stale = False
+        self.is_stale = False
         self._near_since: float | None = None
         self._best = math.inf
         self._best_time = 0.0
@@ -95,8 +95,8 @@ class Monitor:
         """Take a position; returns what it shows, at most one of arrived, off path, stalled."""
         events = []
         self._pose_time = now
-        if self._is_stale:
-            self._is_stale = False
+        if self.is_stale:
+            self.is_stale = False
             events.append(Event.POSE_BACK)
         if self._metres_to_go is None:
             return events
@@ -114,9 +114,9 @@ class Monitor:
     def tick(self, now: float) -> list[Event]:
         """Let time pass without a position."""
         last = self._pose_time
-        if (self.config.pose_timeout > 0 and last is not None and not self._is_stale
+        if (self.config.pose_timeout > 0 and last is not None and not self.is_stale
                 and now - last > self.config.pose_timeout):
-            self._is_stale = True
+            self.is_stale = True
             return [Event.POSE_STALE]
         return []
 

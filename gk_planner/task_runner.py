@@ -106,6 +106,11 @@ class TaskRunner:
         return self._planning.planner is not None and self._position is not None
 
     @property
+    def pose_is_stale(self) -> bool:
+        """Whether no position has come for too long."""
+        return self._monitor.is_stale
+
+    @property
     def shown(self) -> Execution | None:
         """The task to speak of: the running one, else one being planned, else the last one."""
         candidates = [candidate for candidate in self._candidates if candidate.task_id]
@@ -152,6 +157,10 @@ class TaskRunner:
                 isinstance(execution.error, StartError) and self._planning.can_start(position)):
             execution.state = TaskState.PLANNING
             self._replan(execution, 'the robot can start again')
+
+    def forget_pose(self) -> None:
+        """What was known of the position holds no longer."""
+        self._position = None
 
     def tick(self, now: float) -> None:
         """Let time pass."""

@@ -5,7 +5,9 @@ import itertools
 import json
 import math
 
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseWithCovarianceStamped
+from nav_msgs.msg import OccupancyGrid
 import numpy as np
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
@@ -63,8 +65,11 @@ def test_odometry_that_stops_is_stale_and_comes_back(bench):
     assert 'stale' not in process.log
     world.says_pose = False
     bench.wait_until(lambda: 'the position of the robot is stale' in process.log)
+    bench.wait_until(lambda: planner.last['diagnostics'].message.endswith('is stale'))
+    assert planner.last['diagnostics'].level == DiagnosticStatus.WARN
     world.says_pose = True
     bench.wait_until(lambda: 'the position of the robot is back' in process.log)
+    bench.wait_until(lambda: planner.last['diagnostics'].level == DiagnosticStatus.OK)
 
 
 @pytest.mark.parametrize('durability', [DurabilityPolicy.TRANSIENT_LOCAL,
@@ -139,6 +144,22 @@ def test_a_map_in_a_frame_of_its_own(bench):
     message.header.frame_id = 'map'
     answer = planner.set_task(message)
     assert answer.error_code == S.ERROR_FRAME and "'building'" in answer.message
+
+
+def test_a_map_in_another_frame_makes_the_pose_unknown(bench):
+    world = World(bench)
+    process = bench.start('planner_node', parameters=FAST)
+    planner = Planner(bench)
+    planner.wait_ready(world.map(FLOOR))
+    # A map that cannot be used changes nothing.
+    world.send(OccupancyGrid(), frame='building')
+    bench.wait_until(lambda: 'map ignored' in process.log)
+    assert planner.set_task(spec(TASK), dry_run=True).success
+    planner.wait_map(world.map(np.zeros((4, 10)), frame='building'))
+    assert planner.set_task(TASK).error_code == S.ERROR_NO_POSE
+    world.frame = 'building'
+    planner.wait_ready()
+    assert planner.set_task(TASK).plan.header.frame_id == 'building'
 
 
 def test_tf_needs_tf2_ros(tmp_path):

@@ -168,15 +168,23 @@ class PlannerNode(LifecycleNode):
             self.get_logger().error(f'map ignored: {error.message}')
             return
         with self._lock:
-            self._publisher.map_frame = message.header.frame_id or 'map'
+            frame = message.header.frame_id or 'map'
+            if self._map_stamp is None:  # poses in this frame may come before the map is in use
+                self._publisher.map_frame = frame
             stamp = f'{message.header.stamp.sec}.{message.header.stamp.nanosec:09d}'
             size = f'{grid_map.cols} x {grid_map.rows} cells of {grid_map.resolution:g} m'
-            self._runner.set_map(grid_map, lambda error: self._map_taken(error, stamp, size))
+            self._runner.set_map(
+                grid_map, lambda error: self._map_taken(error, frame, stamp, size))
 
-    def _map_taken(self, error: GkPlannerError | None, stamp: str, size: str) -> None:
+    def _map_taken(self, error: GkPlannerError | None, frame: str, stamp: str,
+                   size: str) -> None:
         if error is not None:
             self.get_logger().error(f'map ignored: {error.message}')
             return
+        if frame != self._publisher.map_frame:
+            self._publisher.map_frame, self._pose_time = frame, None
+            self._runner.forget_pose()
+            self._warned_frames.clear()
         if size != self._map_size:  # SLAM sends the same room again and again
             self.get_logger().info(f'map: {size}')
         self._map_stamp, self._map_size = stamp, size
@@ -230,7 +238,8 @@ class PlannerNode(LifecycleNode):
             self._publisher.say_status(execution)
             age = None if self._pose_time is None else self._now() - self._pose_time
             self._publisher.diagnose(execution, active=self._is_active,
-                                     map_stamp=self._map_stamp, pose_age=age)
+                                     map_stamp=self._map_stamp, pose_age=age,
+                                     pose_is_stale=self._runner.pose_is_stale)
 
     def _drive_failed(self, error: DriveError) -> None:
         self._runner.option_failed(error)

@@ -127,13 +127,15 @@ class Publisher:
         self._node.get_logger().warning(text)
 
     def diagnose(self, execution: Execution | None, *, active: bool, map_stamp: str | None,
-                 pose_age: float | None) -> None:
+                 pose_age: float | None, pose_is_stale: bool) -> None:
         """Publish diagnostics."""
         state = execution.state if execution is not None else TaskState.IDLE
         level, text = DiagnosticStatus.OK, state.name.lower()
         if map_stamp is None or pose_age is None:
             level, text = DiagnosticStatus.WARN, 'waiting for ' + (
                 'the map' if map_stamp is None else 'the pose')
+        elif pose_is_stale:
+            level, text = DiagnosticStatus.WARN, 'the position of the robot is stale'
         if execution is not None and state in _BAD_STATES:
             level, text = DiagnosticStatus.ERROR, execution.message or text
         values = {'active': active, 'state': state.name, 'map_stamp': map_stamp or 'none',
