@@ -154,6 +154,13 @@ def test_contact(bench, floor):
     assert (16, 2) not in before, 'mail was not touched before key'
 
 
+def test_no_clock_is_offered_unasked(bench, floor):
+    sim = Sim(bench, floor)
+    bench.wait_until(lambda: sim.track and sim.maps, 'map and odometry')
+    assert bench.node.count_publishers('/odom') == 1
+    assert bench.node.count_publishers('/clock') == 0
+
+
 def test_time_runs_faster(bench, floor):
     """With its /clock 20 times as fast, dwelling lasts 30 s of that clock."""
     sim, planner = together(

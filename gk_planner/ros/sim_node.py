@@ -70,7 +70,8 @@ class SimNode(Node):
         self._wall = time.monotonic()
         self._map_pub = self.create_publisher(OccupancyGrid, 'map', _LATCHED)
         self._odom_pub = self.create_publisher(Odometry, 'odom', 10)
-        self._clock_pub = self.create_publisher(Clock, '/clock', 10)
+        self._clock_pub = (
+            self.create_publisher(Clock, '/clock', 10) if config.publish_clock else None)
         self._reground = self.create_client(Reground, f'{config.planner}/reground')
         self.create_subscription(Path, f'{config.planner}/path', self._follow, _LATCHED)
         services = MutuallyExclusiveCallbackGroup()
@@ -101,7 +102,7 @@ class SimNode(Node):
         n_steps = max(1, round(elapsed / 0.02))
         for _ in range(n_steps):
             self._robot.step(elapsed / n_steps)
-        if self.config.publish_clock:
+        if self._clock_pub is not None:
             clock = Clock()
             clock.clock.sec = int(self._seconds)
             clock.clock.nanosec = int(self._seconds % 1 * 1e9)
