@@ -28,7 +28,7 @@ from gk_planner.grid_shortest_path import (
 )
 
 # Costs are multiples of 2^-36 m: sums of them are exact, so that equal ways tie exactly.
-_COST_UNIT = 2.0 ** -36
+COST_UNIT = 2.0 ** -36
 
 Cells = NDArray[np.int64]
 
@@ -91,7 +91,7 @@ class Option:
     def values(self, cells: Cells) -> NDArray[np.float64]:
         """Return v_g: at temperature 0 metres, rounded to the cost unit, above it -log z."""
         if self.log_z is None:
-            return np.asarray(np.rint(self.metres(cells) / _COST_UNIT) * _COST_UNIT)
+            return np.asarray(np.rint(self.metres(cells) / COST_UNIT) * COST_UNIT)
         values = -self.log_z[cells]
         if self.ends_on_entry:
             values[cells == self.target] = self._return_value()

@@ -6,6 +6,7 @@ module of its own.
 
 from collections.abc import Iterable, Mapping
 import dataclasses
+import math
 import time
 from typing import Any
 
@@ -19,6 +20,7 @@ from gk_planner.formula import nearest
 from gk_planner.grounding import ground, Grounding
 from gk_planner.option_legs import OptionLegs
 from gk_planner.option_library import OptionLibrary
+from gk_planner.options import COST_UNIT
 from gk_planner.results import Plan
 from gk_planner.task_solver import solve_on_legs
 from gk_planner.task_states import relevant_goals
@@ -134,9 +136,14 @@ class Planner:
         timing['options'] = _milliseconds(began)
 
         began = time.perf_counter()
-        unit = self.base_space.resolution * config.temperature if soft else 1.0
+        if soft:
+            completion_cost = config.option_cost / (self.base_space.resolution
+                                                    * config.temperature)
+        else:
+            # The nearest multiple, so that ties among sums of legs stay ties.
+            completion_cost = config.option_cost - math.remainder(config.option_cost, COST_UNIT)
         run = solve_on_legs(task, table, legs.site_nodes(), config,
-                            completion_cost=config.option_cost / unit, checkpoint=checkpoint)
+                            completion_cost=completion_cost, checkpoint=checkpoint)
         options = plan_options(run.way, legs, config.option_cost, start_tolerance)
         timing['task'] = _milliseconds(began)
 

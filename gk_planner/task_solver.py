@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import NamedTuple
 
 from numba import njit
@@ -25,6 +26,7 @@ from gk_planner.task_states import (
     SubsetStates,
     TaskStates,
 )
+from gk_planner.task_table import VALUE_BYTES
 
 # Largest matrix for which the triangle inequality is checked (cubic work).
 _MAX_TRIANGLE_CHECK = 300
@@ -54,6 +56,8 @@ class TaskSolution:
     policy : TaskPolicy or None
         The answer from every reachable task state; None if there is nothing to do, or if the
         task was too large for a table.
+    nodes : tuple of str
+        Names of the sites that the nodes of the policy stand for, in the order of their numbers.
 
     """
 
@@ -63,6 +67,7 @@ class TaskSolution:
     bound: float
     value: float | None = None
     policy: TaskPolicy | None = field(default=None, repr=False, compare=False)
+    nodes: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
 
 class Stop(NamedTuple):
@@ -218,11 +223,21 @@ def _check_engine(problem: _Problem, is_wanted: bool) -> None:
     else:
         advice = ('install OR-Tools (pip install ortools) to search without the table, add '
                   'constraints or raise task_memory')
-    n_states = most_states(task, goals)
-    n_bytes = n_states * (STATE_BYTES + len(goals) * FLIP_BYTES // 2)
     raise LimitError(f'{task.source}: the table of task states does not fit into task_memory '
                      f'{config.task_memory} MB; over {len(goals)} goals it has up to '
-                     f'{n_states:.3g} states and {n_bytes / 1e6:.3g} MB; {advice}')
+                     f'{_size(problem)}; {advice}')
+
+
+def _size(problem: _Problem) -> str:
+    """Tell how many states and bytes the table may have; both may be beyond all floats."""
+    task, goals, legs, *_ = problem
+    n_states = Decimal(most_states(task, goals))
+    # On the average half of the bits may flip, and all where they may flip back or be passed.
+    part = 1 if legs.passes_done or not task.reversible.isdisjoint(goals) else 2
+    n_further_values = len(legs.node_goal) - len(goals)
+    state_bytes = STATE_BYTES + 8 * -(-len(goals) // 64) + (
+        len(goals) * FLIP_BYTES + n_further_values * VALUE_BYTES) // part
+    return f'{n_states:.3g} states and {n_states * state_bytes / 1_000_000:.3g} MB'
 
 
 def solve_task(task: Task, site_costs: ArrayLike, start_costs: ArrayLike,
@@ -266,7 +281,8 @@ def solve_task(task: Task, site_costs: ArrayLike, start_costs: ArrayLike,
         row = legs.flip[node]
     return TaskSolution(cost, tuple([names[node] for node, flips in run.way if flips]),
                         run.optimal, cost if run.bound is None else min(run.bound, cost),
-                        run.value, run.policy)
+                        run.value, run.policy,
+                        tuple([names[node] for node in run.nodes]) if run.policy else ())
 
 
 def legs_of_sites(task: Task, between: NDArray[np.float64], entry: NDArray[np.float64],

@@ -23,6 +23,10 @@ from gk_planner.task_states import SubsetStates
 
 Hops = NDArray[Any]  # of int32, or uint8 where bits are few
 Columns = NDArray[np.uint64]  # unsigned: no check for a negative index in the innermost loop
+# What a value and its hops need in the table of a goal kernel.
+VALUE_BYTES = 12
+# Their places are numbers of 32 bits.
+_MOST_VALUES = 2 ** 32 - 1
 # Relative to the values: totals this close count as equal at temperature > 0.
 _SOFT_TIE = 1e-9
 _MANY = np.iinfo(np.int32).max
@@ -81,7 +85,7 @@ class GraphTable:
     """
 
     def __init__(self, graph: JumpGraph, max_bytes: int, *, is_acyclic: bool) -> None:
-        _check_size(int(graph.state_places[-1]), 12, max_bytes)
+        _check_size(int(graph.state_places[-1]), VALUE_BYTES, max_bytes)
         self.n_states = len(graph.accepting)
         self.is_acyclic = is_acyclic
         self._graph = graph
@@ -141,7 +145,7 @@ class SubsetTable:
 
 
 def _check_size(n_values: int, value_bytes: int, max_bytes: int) -> None:
-    if n_values * value_bytes > max_bytes:
+    if n_values * value_bytes > max_bytes or n_values > _MOST_VALUES:
         raise LimitError(f'the table of task states would have {n_values} values')
 
 

@@ -45,6 +45,28 @@ def as_json(plan):
     return json.dumps(fields)
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([0.1, 0.3, 1 / 3]))
+def test_what_a_completion_costs_decides_no_tie(seed, option_cost):
+    cells = np.random.default_rng(seed).permutation(81)[:6]
+    start, *places = [((cell % 9 + 0.5) * 0.05, (cell // 9 + 0.5) * 0.05)
+                      for cell in cells.tolist()]
+    task = Task.from_dict({'sites': [
+        {'name': f's{goal}', 'features': [f'g{goal}'], 'position': list(place)}
+        for goal, place in enumerate(places)]})
+    grid_map = OccupancyMap(np.zeros((9, 9), dtype=np.int8), 0.05)
+    expected = Planner(BaseSpace(grid_map)).plan(task, start)
+    plan = Planner(BaseSpace(grid_map, Config(option_cost=option_cost))).plan(task, start)
+    assert visited(plan) == visited(expected)
+    assert [option.cost for option in plan.options] == [
+        option.cost + option_cost for option in expected.options]
+
+
+def test_a_completion_may_cost_more_than_all_legs():
+    planner, task, start = world(option_cost=1e300)
+    assert planner.plan(task, start).cost == 3e300
+
+
 def test_plan_by_hand():
     planner, task, start = world()
     plan = planner.plan(task, start)

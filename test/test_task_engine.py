@@ -1,6 +1,7 @@
 """The engine against the table and the naive solver, on tasks that both can do."""
 
 import math
+import re
 import time
 
 from hypothesis import given, settings
@@ -204,8 +205,32 @@ def test_without_the_engine_the_error_says_what_to_install(monkeypatch):
         solve_task(free_goals(100), np.ones((100, 100)), np.ones(100))
     assert caught.value.message == (
         'task: the table of task states does not fit into task_memory 1000 MB; over 100 goals it '
-        'has up to 1.27e+30 states and 1.83e+27 MB; install OR-Tools (pip install ortools) to '
+        'has up to 1.27e+30 states and 1.85e+27 MB; install OR-Tools (pip install ortools) to '
         'search without the table, add constraints or raise task_memory')
+
+
+@pytest.mark.parametrize('n_goals', [6, 400, 1100])
+def test_a_table_of_any_size_is_told(monkeypatch, n_goals):
+    monkeypatch.setattr(task_solver, 'is_installed', lambda: False)
+    with pytest.raises(LimitError, match=rf'over {n_goals} goals it has up to .* states and'):
+        solve_task(free_goals(n_goals), np.ones((n_goals, n_goals)), np.ones(n_goals), NO_TABLE)
+
+
+@pytest.mark.parametrize('fields', [{}, {'reversible': ['g0']}, {'trigger': 'contact'}])
+@pytest.mark.parametrize('n_sites', [1, 40])
+def test_the_told_size_is_larger_than_the_memory(monkeypatch, fields, n_sites):
+    monkeypatch.setattr(task_solver, 'is_installed', lambda: False)
+    for n_goals in range(9, 20):
+        task = Task.from_dict({'sites': [{'name': f's{goal}_{site}', 'features': [f'g{goal}']}
+                                         for goal in range(n_goals) for site in range(n_sites)],
+                               **fields})
+        n_nodes = n_goals * n_sites
+        try:
+            solve_task(task, np.ones((n_nodes, n_nodes)), np.ones(n_nodes), Config(task_memory=2))
+        except LimitError as error:
+            assert float(re.search(r'states and ([0-9.e+]+) MB', error.message)[1]) > 2
+            return
+    pytest.fail('all tables fit')
 
 
 @pytest.mark.parametrize(('fields', 'config'), [

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from random_tasks import cheapest, random_costs, random_task
 
+from gk_planner import task_table
 from gk_planner.boolean_task import Task
 from gk_planner.config import Config
 from gk_planner.errors import InfeasibleError, LimitError, NotConvergedError
@@ -341,3 +342,9 @@ def test_a_table_that_does_not_fit():
             solve_task_policy(states, legs, completion_cost=0.0, soft=False, max_sweeps=1,
                               max_bytes=200)
     assert subset_states(task, (0, 1, 2, 3), 200) is None
+
+
+def test_values_are_numbered_by_32_bits():
+    task_table._check_size(2**32 - 1, 1, 2**40)
+    with pytest.raises(LimitError, match='would have 4294967296 values'):
+        task_table._check_size(2**32, 1, 2**40)

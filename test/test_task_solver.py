@@ -231,3 +231,15 @@ def test_the_policy_answers_from_every_task_state():
     assert policy.value(state, 2) == 4.0
     assert [jump.node for jump in policy.rollout(state, 2)] == [0]
     assert policy.states.index((True, True, True)) is not None
+
+
+def test_nodes_of_the_policy_are_named():
+    # c comes first in the order of goals; b matters to nothing and gets no node.
+    task = letters('c1 b a1 c2 a2', formula='a & c')
+    x = np.array([1.0, 9.0, 5.0, 8.0, 2.0])
+    solution = solve_task(task, np.abs(np.subtract.outer(x, x)), x)
+    assert solution.nodes == ('c1', 'c2', 'a1', 'a2')
+    jumps = solution.policy.rollout()
+    assert tuple(solution.nodes[jump.node] for jump in jumps) == solution.sequence == ('c1', 'a2')
+    assert solution.policy.legs.entry.tolist() == [1.0, 8.0, 5.0, 2.0]
+    assert solve_task(letters('a', done=['a']), [[0.0]], [1.0]).nodes == ()
