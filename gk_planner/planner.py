@@ -50,6 +50,7 @@ class Planner:
         self.library: OptionLibrary = OptionLibrary(
             base_space, None if former is None else former.library)
         self._last_task: Task | None = None
+        self._last_start: tuple[float, float] | None = None
 
     def plan(self, task: Task, start: tuple[float, float] | None = None, *,
              start_tolerance: float = 0.0, checkpoint: Checkpoint = proceed) -> Plan:
@@ -81,10 +82,11 @@ class Planner:
         start = start if start is not None else task.start
         if start is None:
             raise StartError(f'{task.source}: no start; give one with the call or in the task')
-        task = dataclasses.replace(task, start=(float(start[0]), float(start[1])))
+        start = float(start[0]), float(start[1])
         grounding = ground(task, self.base_space, start, start_tolerance)
         plan = self._solve(task, grounding, start_tolerance, checkpoint)
-        self._last_task = task
+        # Not a copy with this start: what follows from a task is kept with the object.
+        self._last_task, self._last_start = task, start
         return plan
 
     def reground(self, sites: Iterable[Mapping[str, Any]], removed: Iterable[str] = (),
@@ -114,7 +116,7 @@ class Planner:
         if self._last_task is None:
             raise RegroundError('reground: there is no task yet; call plan first')
         task = regrounded(self._last_task, sites, removed, done)
-        return self.plan(task, start)
+        return self.plan(task, start if start is not None else self._last_start)
 
     def _solve(self, task: Task, grounding: Grounding, start_tolerance: float,
                checkpoint: Checkpoint) -> Plan:
