@@ -130,10 +130,11 @@ def _check_events(text: str, file: str, error: type[InputError]) -> None:
             raise error(f'{file}: more than {MAX_NODES} values')
         if depth > MAX_DEPTH:
             raise error(f'{file}: nested deeper than {MAX_DEPTH} levels')
-        if isinstance(event, yaml.ScalarEvent) and event.anchor and not event.tag:
+        if isinstance(event, yaml.AliasEvent):
+            unused.pop(event.anchor or '', None)
+        elif isinstance(event, yaml.ScalarEvent) and not event.tag and event.anchor and (
+                event.start_mark):
             unused[event.anchor] = event.start_mark.line + 1
-        elif isinstance(event, yaml.AliasEvent):
-            unused.pop(event.anchor, None)
     # In "&coffee & mail" the anchor would be dropped without a word.
     for anchor, line in unused.items():
         raise error(f'{file}: YAML reads {shorten("&" + anchor)} as an anchor, because it starts '
