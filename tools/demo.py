@@ -28,7 +28,7 @@ from gk_planner import BaseSpace, errors, Plan, Task
 from gk_planner.draw import draw_plan
 from gk_planner.results import PlannedOption, Point
 from gk_planner.ros import conversions
-from gk_planner.ros.send_task import send
+from gk_planner.ros.send_task import TaskSender
 from gk_planner_interfaces.action import ExecuteTask
 from gk_planner_interfaces.msg import Plan as PlanMsg
 from gk_planner_interfaces.msg import TaskStatus
@@ -58,6 +58,7 @@ class Demo(Node):
         self.create_subscription(Odometry, 'odom', self._odom, 10)
         self.create_subscription(PlanMsg, 'gk_planner/plan', self._plan, LATCHED)
         self.create_subscription(TaskStatus, 'gk_planner/status', self._status, LATCHED)
+        self._sender = TaskSender(self, 'gk_planner')
         self._mover = self.create_client(Reground, 'gk_sim/move_object')
         self.create_timer(TIMEOUT, self._too_late)
 
@@ -67,7 +68,7 @@ class Demo(Node):
 
     def run(self) -> ExecuteTask.Result:
         """Carry out the task."""
-        result = send(self, self.task, 'gk_planner', timeout=TIMEOUT, say=lambda text: None)
+        result = self._sender.send(self.task, timeout=TIMEOUT, say=lambda text: None)
         # The last arrival is told on the status topic, which may come after the result.
         last_call = time.monotonic() + 2.0
         while not self._has_ended and time.monotonic() < last_call:

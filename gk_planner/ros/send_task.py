@@ -37,71 +37,84 @@ def progress_line(status: TaskStatus) -> str:
     return f'{status.task_id} {_STATES[status.state]}: {goals}  {ahead}'.rstrip()
 
 
-def send(node: Node, task: Task, server: str, *, timeout: float = 10.0,
-         say: Any = print) -> ExecuteTask.Result:
-    """Carry out a task through the action of a planner; Ctrl-C cancels it.
+class TaskSender:
+    """Carries out tasks through the action of a planner.
 
-    A planner that is not there or not ready yet is waited for, in all ``timeout`` seconds.
+    It must live as long as its node spins: what comes for a client that is gone is an error.
 
-    Raises
-    ------
-    TimeoutError
-        If the planner does not answer, or is gone before the end.
-    GkPlannerError
-        If it refuses the goal of the action.
+    Parameters
+    ----------
+    node : Node
+        Spun while a task is carried out.
+    server : str
+        Name of the planner node.
 
     """
-    deadline = time.monotonic() + timeout
-    client = ActionClient(node, ExecuteTask, f'{server}/execute_task')
-    if not client.wait_for_server(timeout_sec=timeout):
-        raise errors.TimeoutError(
-            f'{server}/execute_task does not answer; is the planner running?')
-    goal = ExecuteTask.Goal(task=conversions.task_to_spec(task, Header()))
-    waits_for = ''
-    while True:
-        result = _carry_out(node, client, goal, say, is_retry=bool(waits_for))
-        if result.error_code not in _NOT_READY or time.monotonic() >= deadline:
-            return result
-        if result.message != waits_for:
-            waits_for = result.message
-            say(f'waiting: {waits_for}')
-        _spin_for(node, min(_RETRY_PERIOD, deadline - time.monotonic()))
 
+    def __init__(self, node: Node, server: str) -> None:
+        self._node, self._server = node, server
+        self._client = ActionClient(node, ExecuteTask, f'{server}/execute_task')
 
-def _carry_out(node: Node, client: ActionClient, goal: ExecuteTask.Goal, say: Any, *,
-               is_retry: bool) -> ExecuteTask.Result:
-    def tell(message: Any) -> None:
-        status = message.feedback.status
-        if not (is_retry and status.state == TaskStatus.PLANNING):
-            say(progress_line(status))
+    def send(self, task: Task, *, timeout: float = 10.0, say: Any = print) -> ExecuteTask.Result:
+        """Carry out a task; Ctrl-C cancels it.
 
-    sent = client.send_goal_async(goal, feedback_callback=tell)
-    _spin_until(node, client, sent)
-    handle = sent.result()
-    if not handle.accepted:
-        raise GkPlannerError('the planner refused the task')
-    ended = handle.get_result_async()
-    try:
-        _spin_until(node, client, ended)
-    except KeyboardInterrupt:
-        say('canceling')
-        handle.cancel_goal_async()
-        _spin_until(node, client, ended)
-    return ended.result().result
+        A planner that is not there or not ready yet is waited for, in all ``timeout`` seconds.
 
+        Raises
+        ------
+        TimeoutError
+            If the planner does not answer, or is gone before the end.
+        GkPlannerError
+            If it refuses the goal of the action.
 
-def _spin_for(node: Node, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        rclpy.spin_once(node, timeout_sec=left)
+        """
+        deadline = time.monotonic() + timeout
+        if not self._client.wait_for_server(timeout_sec=timeout):
+            raise errors.TimeoutError(
+                f'{self._server}/execute_task does not answer; is the planner running?')
+        goal = ExecuteTask.Goal(task=conversions.task_to_spec(task, Header()))
+        waits_for = ''
+        while True:
+            result = self._carry_out(goal, say, is_retry=bool(waits_for))
+            if result.error_code not in _NOT_READY or time.monotonic() >= deadline:
+                return result
+            if result.message != waits_for:
+                waits_for = result.message
+                say(f'waiting: {waits_for}')
+            self._spin_for(min(_RETRY_PERIOD, deadline - time.monotonic()))
 
+    def _carry_out(self, goal: ExecuteTask.Goal, say: Any, *,
+                   is_retry: bool) -> ExecuteTask.Result:
+        def tell(message: Any) -> None:
+            status = message.feedback.status
+            if not (is_retry and status.state == TaskStatus.PLANNING):
+                say(progress_line(status))
 
-def _spin_until(node: Node, client: ActionClient, future: Any) -> None:
-    while not future.done():
-        # Short, because Ctrl-C counts only between two of these.
-        rclpy.spin_once(node, timeout_sec=0.1)
-        if not future.done() and not client.server_is_ready():
-            raise errors.TimeoutError('the planner is gone')
+        sent = self._client.send_goal_async(goal, feedback_callback=tell)
+        self._spin_until(sent)
+        handle = sent.result()
+        if not handle.accepted:
+            raise GkPlannerError('the planner refused the task')
+        ended = handle.get_result_async()
+        try:
+            self._spin_until(ended)
+        except KeyboardInterrupt:
+            say('canceling')
+            handle.cancel_goal_async()
+            self._spin_until(ended)
+        return ended.result().result
+
+    def _spin_for(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            rclpy.spin_once(self._node, timeout_sec=left)
+
+    def _spin_until(self, future: Any) -> None:
+        while not future.done():
+            # Short, because Ctrl-C counts only between two of these.
+            rclpy.spin_once(self._node, timeout_sec=0.1)
+            if not future.done() and not self._client.server_is_ready():
+                raise errors.TimeoutError('the planner is gone')
 
 
 def _exit_status(code: int) -> int:
@@ -136,7 +149,8 @@ def main() -> int:
         # rclpy's own handler would end the context on Ctrl-C, and then nothing can be canceled.
         rclpy.init(args=sys.argv, signal_handler_options=SignalHandlerOptions.NO)
         try:
-            result = send(Node('send_task'), task, options.node, timeout=options.timeout, say=say)
+            sender = TaskSender(Node('send_task'), options.node)
+            result = sender.send(task, timeout=options.timeout, say=say)
         finally:
             rclpy.try_shutdown()
     except GkPlannerError as error:
