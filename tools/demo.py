@@ -67,7 +67,9 @@ class Demo(Node):
         print(f'[{time.monotonic() - self._began:5.1f} s] {text}', flush=True)
 
     def run(self) -> ExecuteTask.Result:
-        """Carry out the task."""
+        """Carry out the task, from where the robot is heard to be."""
+        while not self.track:
+            rclpy.spin_once(self, timeout_sec=0.1)
         result = self._sender.send(self.task, timeout=TIMEOUT, say=lambda text: None)
         # The last arrival is told on the status topic, which may come after the result.
         last_call = time.monotonic() + 2.0
