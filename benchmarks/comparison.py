@@ -12,7 +12,7 @@ from gk_planner import Task
 from gk_planner.occupancy_map import OccupancyMap
 
 # Seconds for which a function is called again and again to time it once.
-_BATCH = 0.02
+_BATCH = 0.1
 
 
 @dataclass(frozen=True)
