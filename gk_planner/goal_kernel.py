@@ -94,7 +94,7 @@ class JumpGraph(NamedTuple):
 
 def node_starts(legs: Legs, goals: tuple[int, ...]) -> IntArray:
     """Return the first node of every goal, and the number of nodes."""
-    return np.searchsorted(legs.node_goal, (*goals, np.iinfo(np.int64).max))
+    return np.searchsorted(legs.node_goal, (*goals, goals[-1] + 1 if goals else 0))
 
 
 def build_goal_kernel(states: TaskStates, legs: Legs) -> JumpGraph:

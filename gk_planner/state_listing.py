@@ -5,8 +5,7 @@ of the kernel expands a piece of the list: it tries every flip of every state th
 the states that are new.
 
 *Marked*: where bits are few and never flip back, every set of them has a place of its own, and
-flips lead to larger numbers. Per set two masks say which bits may flip next and which may have
-flipped last.
+flips lead to larger numbers. Per set a mask says which bits may flip next.
 """
 
 from typing import NamedTuple, TypeVar
@@ -224,15 +223,15 @@ def _bit_count(word: np.uint64) -> np.int64:
 class SubsetMasks(NamedTuple):
     """What may happen in each set of bits; bit b of a mask stands for bit b of the task state."""
 
-    next: NDArray[np.uint32]        # bits that may flip; none in accepting states
-    last: NDArray[np.uint32]        # bits that may have flipped to get there; none: out of reach
+    next: NDArray[np.uint32]        # bits that may flip; none in accepting states, or out of reach
+    reached: NDArray[np.bool_]
     accepting: NDArray[np.bool_]
 
 
 def mark_subsets(rules: TaskRules) -> SubsetMasks:
     """Mark every set of at most 32 bits that allowed flips lead to; no bit may flip back."""
     n_sets = 1 << rules.possible.shape[1]
-    masks = SubsetMasks(np.zeros(n_sets, dtype=np.uint32), np.zeros(n_sets, dtype=np.uint32),
+    masks = SubsetMasks(np.zeros(n_sets, dtype=np.uint32), np.zeros(n_sets, dtype=np.bool_),
                         np.zeros(n_sets, dtype=np.bool_))
     _mark(rules, masks)
     return masks
@@ -241,7 +240,8 @@ def mark_subsets(rules: TaskRules) -> SubsetMasks:
 @njit(cache=True, nogil=True)
 def _mark(rules: TaskRules, masks: SubsetMasks) -> None:
     ones, zeros, possible, initial, steps, literals = rules
-    next_bits, last_bits, accepting = masks
+    next_bits, reached, accepting = masks
+    reached[initial[0]] = True
     free, bound = np.uint64(0), [0 for _ in range(0)]
     for bit in range(possible.shape[1]):
         if possible[0, bit]:
@@ -249,14 +249,18 @@ def _mark(rules: TaskRules, masks: SubsetMasks) -> None:
                 bound.append(bit)
             else:
                 free |= _ONE << np.uint64(bit)
+    # The bits that the last operator asks for, if it asks for all of its operands.
+    n_last, low, _ = steps[-1]
+    asks_all = low == n_last + _bit_count(literals[-1, 0, 0]) + _bit_count(literals[-1, 1, 0])
+    asked = literals[-1, 0, 0] if asks_all else np.uint64(0)
     stack = np.empty(len(steps), dtype=np.int64)
     words = np.empty((1, 1), dtype=np.uint64)
     for state in range(initial[0], next_bits.size):
-        sigma = np.uint64(state)
-        if last_bits[state] == 0 and sigma != initial[0]:
+        if not reached[state]:
             continue
+        sigma = np.uint64(state)
         words[0, 0] = sigma
-        accepting[state] = _holds(steps, literals, words, 0, stack)
+        accepting[state] = sigma & asked == asked and _holds(steps, literals, words, 0, stack)
         if accepting[state]:
             continue
         flips = free & ~sigma
@@ -266,5 +270,5 @@ def _mark(rules: TaskRules, masks: SubsetMasks) -> None:
         next_bits[state] = flips
         while flips:
             lowest = flips & (~flips + _ONE)
-            last_bits[sigma | lowest] |= lowest
+            reached[sigma | lowest] = True
             flips ^= lowest

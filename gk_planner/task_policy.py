@@ -122,8 +122,10 @@ class TaskPolicy:
 
     def _jumps(self, columns: NDArray[np.uint64], states: IntArray, totals: FloatArray,
                ) -> list[Jump]:
-        return list(map(Jump, (columns % self.n_options).tolist(),
-                        (columns < self.n_options).tolist(), states.tolist(), totals.tolist()))
+        n_options = self.n_options
+        return [Jump(column % n_options, column < n_options, state, total)
+                for column, state, total in zip(columns.tolist(), states.tolist(),
+                                                totals.tolist(), strict=True)]
 
     def _state(self, state: int | None) -> int:
         return self.states.initial if state is None else state
@@ -150,7 +152,9 @@ def solve_task_policy(states: TaskStates | SubsetStates, legs: Legs, *, completi
         costs, entry = np.hstack([costs, legs.through]), np.concatenate([entry, legs.entry])
     table: Table
     if isinstance(states, SubsetStates):
-        table = SubsetTable(states, node_starts(legs, states.goals), max_bytes)
+        has_one_each = len(legs.node_goal) == len(states.goals)
+        table = SubsetTable(states, None if has_one_each else node_starts(legs, states.goals),
+                            max_bytes)
     else:
         table = GraphTable(build_goal_kernel(states, legs), max_bytes,
                            is_acyclic=states.is_acyclic and not legs.passes_done)

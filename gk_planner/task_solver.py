@@ -141,9 +141,7 @@ def solve_on_legs(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]
     """
     reachable = legs.reachable()
     goals = _goals_that_matter(task, legs, reachable, prune, soft=config.temperature > 0)
-    takes_part = np.zeros(len(task.goals), dtype=bool)
-    takes_part[list(goals)] = True
-    nodes = np.flatnonzero(reachable & takes_part[legs.node_goal])
+    nodes = np.flatnonzero(reachable & _is_among(task, goals)[legs.node_goal])
     kept = legs.restricted(nodes)
     if len(goals) > _MANY_BITS and decided_by_clauses(task, kept) is False:
         raise explain_infeasible(task, legs, site_nodes, config, checkpoint)
@@ -156,6 +154,13 @@ def solve_on_legs(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]
     if run is None:
         raise explain_infeasible(task, legs, site_nodes, config, checkpoint)
     return run
+
+
+@once_per_task
+def _is_among(task: Task, goals: tuple[int, ...]) -> NDArray[np.bool_]:
+    is_among = np.zeros(len(task.goals), dtype=bool)
+    is_among[list(goals)] = True
+    return is_among
 
 
 class _Problem(NamedTuple):
@@ -197,8 +202,8 @@ def _by_table(problem: _Problem) -> TaskRun | None:
     way = policy.rollout()
     if not way:
         return None
-    places = nodes[[jump.node for jump in way]].tolist()
-    return TaskRun(tuple(map(Stop, places, [jump.flips for jump in way])), not soft,
+    places = nodes.tolist()
+    return TaskRun(tuple([Stop(places[jump.node], jump.flips) for jump in way]), not soft,
                    0.0 if soft else None, policy, nodes)
 
 
@@ -288,18 +293,22 @@ def solve_task(task: Task, site_costs: ArrayLike, start_costs: ArrayLike,
 def legs_of_sites(task: Task, between: NDArray[np.float64], entry: NDArray[np.float64],
                   ) -> tuple[Legs, Sequence[NDArray[np.int64]]]:
     """Return legs with one node per site, and the node of every site."""
-    order, node_goal, site_nodes = _site_order(task)
-    flip = between[order[:, None], order]
-    return Legs(node_goal, flip, flip, entry[order], task.trigger == 'contact'), site_nodes
+    order, pairs, node_goal, site_nodes = _site_order(task)
+    flip = between.take(pairs)
+    return Legs(node_goal, flip, flip, entry.take(order), task.trigger == 'contact'), site_nodes
 
 
 @once_per_task
-def _site_order(task: Task) -> tuple[NDArray[np.int64], NDArray[np.int64],
+def _site_order(task: Task) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64],
                                      list[NDArray[np.int64]]]:
-    """Return the sites in the order of their goals, these goals, and the place of every site."""
+    """Return the sites in the order of their goals, and the places of pairs of them in a matrix.
+
+    And the goal of each in this order, and the place of every site in it.
+    """
     goals = np.array(task.site_goals, dtype=np.int64)
     order = np.argsort(goals, kind='stable')
-    return order, goals[order], list(np.argsort(order)[:, None])
+    pairs = order[:, None] * len(order) + order
+    return order, pairs, goals[order], list(np.argsort(order)[:, None])
 
 
 @once_per_task
@@ -309,7 +318,7 @@ def _node_names(task: Task) -> list[str]:
 
 def _checked_costs(values: ArrayLike, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
     try:
-        costs = np.array(values, dtype=np.float64)
+        costs = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f'{name}: must be an array of numbers of shape {shape}') from None
     if costs.shape != shape:

@@ -31,8 +31,8 @@ from gk_planner.task_rules import task_rules, Words
 _ONE = np.uint64(1)
 # With more bits the masks alone would fill the memory.
 _MAX_SUBSET_BITS = 24
-# What the masks and the first value of a set need.
-_SUBSET_BYTES = 17
+# What the masks, the place and the first value of a set need.
+_SUBSET_BYTES = 19
 
 
 @once_per_task
@@ -143,7 +143,7 @@ class SubsetStates:
     goals : tuple of int
         The goal of every bit; bit b of the number of a state belongs to ``goals[b]``.
     masks : SubsetMasks
-        Per state the bits that may flip next, and those that may have flipped last.
+        Per state the bits that may flip next, whether it can be reached, and whether it accepts.
     initial : int
         The state at the start.
 
@@ -155,13 +155,11 @@ class SubsetStates:
     initial: int
 
     def __len__(self) -> int:
-        return 1 + int(np.count_nonzero(self.masks.last))
+        return int(np.count_nonzero(self.masks.reached))
 
     def numbers(self) -> NDArray[np.int64]:
         """Return the numbers of the states that can be reached."""
-        is_reached = self.masks.last > 0
-        is_reached[self.initial] = True
-        return np.flatnonzero(is_reached)
+        return np.flatnonzero(self.masks.reached)
 
     @property
     def accepting(self) -> NDArray[np.bool_]:
@@ -179,8 +177,7 @@ class SubsetStates:
         """Return the number of a full task state, None if it cannot be reached."""
         values = tuple(bool(bit) for bit in bits)
         state = sum(values[goal] << bit for bit, goal in enumerate(self.goals))
-        is_reached = state == self.initial or self.masks.last[state]
-        return state if is_reached and self.bits(state) == values else None
+        return state if self.masks.reached[state] and self.bits(state) == values else None
 
 
 def most_states(task: Task, goals: tuple[int, ...]) -> int:

@@ -2,11 +2,13 @@
 
 Two layouts hold the same values. :class:`GraphTable` follows the jumps of the goal kernel one by
 one and serves every task. :class:`SubsetTable` serves sets of a few irreversible bits: the number
-of a state is the set itself, the target of a flip is one bit away, and the stands of a state are
-the bits of a mask, so that nothing but the values is stored.
+of a state is the set itself and the target of a flip is one bit away, so that nothing but the
+values is stored.
 
-Both back up a state in the same two steps: the ways on are gathered once, and then every stand
-of the state takes its minimum (temperature 0) or its log-mean-exp (above) over them.
+A state is backed up in two steps: the ways on are gathered once, and then every stand of the
+state takes its minimum (temperature 0) or its log-mean-exp (above) over them; of a set the minimum
+is taken at all nodes at once. The kernels are compiled for each temperature (``gains`` are there
+or None), and those of sets also for goals that have one node each (``node_start`` is None).
 """
 
 import math
@@ -33,7 +35,7 @@ _MANY = np.iinfo(np.int32).max
 _LARGEST = np.finfo(np.float64).max
 # Above this, what has underflowed does not change a sum of desirabilities.
 _UNDERFLOW = 1e-280
-_ONE = np.uint64(1)
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 
 class Outlook(NamedTuple):
@@ -95,7 +97,8 @@ class GraphTable:
 
     def sweep(self, costs: FloatArray, soft: bool, first: int, last: int) -> float:
         """Back up some states, later ones first; returns the largest relative change."""
-        return float(_sweep_graph(self._graph, costs, self._values, self._hops, soft, first, last))
+        return float(_sweep_graph(self._graph, costs, _gains(costs) if soft else None,
+                                  self._values, self._hops, first, last))
 
     def outlook(self, row: FloatArray, state: int, soft: bool) -> Outlook:
         """Return all ways on from a state, at a place with the given costs."""
@@ -107,7 +110,9 @@ class GraphTable:
 
 
 class SubsetTable:
-    """Values in the order of the sets of bits, and in each of them of the bit that was last.
+    """Values in the order of the sets of bits, and in each of them of the bit that flips next.
+
+    What a state reads thus lies together; what it writes is where the states before it read.
 
     Raises
     ------
@@ -118,19 +123,20 @@ class SubsetTable:
 
     is_acyclic = True
 
-    def __init__(self, states: SubsetStates, node_start: IntArray, max_bytes: int) -> None:
+    def __init__(self, states: SubsetStates, node_start: IntArray | None, max_bytes: int) -> None:
         self.n_states = len(states.masks.next)
-        self._masks, self._node_start = states.masks, node_start
+        self._masks = states.masks
+        self._node_start = node_start
         self._places = np.empty(self.n_states, dtype=np.uint32)
-        n_values = int(_number_places(states.masks.last, node_start, self._places))
+        n_values = int(_number_places(states.masks.next, self._node_start, self._places))
         _check_size(n_values, 9, max_bytes)
         self._values = np.zeros(n_values)  # as it is in accepting states
         self._hops = np.zeros(n_values, dtype=np.uint8)
 
     def sweep(self, costs: FloatArray, soft: bool, first: int, last: int) -> float:
         """Back up some states, larger sets first; one sweep is exact."""
-        _sweep_subsets(self._masks, self._node_start, self._places, costs, self._values,
-                       self._hops, soft, first, last)
+        _sweep_subsets(self._masks, self._node_start, self._places, costs,
+                       _gains(costs) if soft else None, self._values, self._hops, first, last)
         return 0.0
 
     def outlook(self, row: FloatArray, state: int, soft: bool) -> Outlook:
@@ -152,7 +158,8 @@ def _check_size(n_values: int, value_bytes: int, max_bytes: int) -> None:
 # What both layouts share: the backup of one place over the ways on.
 
 @njit(cache=True, nogil=True, inline='always')
-def _least(costs: FloatArray, node: int, n_ends: int, ends: Columns, to_go: FloatArray) -> float:
+def _least(costs: FloatArray, node: int, n_ends: np.uint64, ends: Columns, to_go: FloatArray,
+           ) -> float:
     """min_o [q + v]."""
     least = np.inf
     for end in range(n_ends):
@@ -160,19 +167,14 @@ def _least(costs: FloatArray, node: int, n_ends: int, ends: Columns, to_go: Floa
     return least
 
 
-@njit(cache=True, nogil=True)
-def _gains(costs: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """exp(-q) with the least q of every row factored out, and these."""
-    gains, least = np.zeros_like(costs), np.empty(costs.shape[0])
-    for node in range(costs.shape[0]):
-        least[node] = costs[node].min()
-        if least[node] < np.inf:
-            gains[node] = np.exp(least[node] - costs[node])
-    return gains, least
+def _gains(costs: FloatArray) -> FloatArray:
+    """exp(-q) with the least q of every row factored out; this one comes last in the row."""
+    nearest = costs.min(axis=1, keepdims=True, initial=_LARGEST)
+    return np.hstack([np.exp(nearest - costs), nearest])
 
 
 @njit(cache=True, nogil=True, inline='always')
-def _desirabilities(n_ends: int, to_go: FloatArray, z: FloatArray) -> float:
+def _desirabilities(n_ends: np.uint64, to_go: FloatArray, z: FloatArray) -> float:
     """z = exp(-v) of the ways on, with the least v factored out, which is returned."""
     least = np.inf
     for end in range(n_ends):
@@ -183,18 +185,20 @@ def _desirabilities(n_ends: int, to_go: FloatArray, z: FloatArray) -> float:
 
 
 @njit(cache=True, nogil=True, inline='always')
-def _log_sum(costs: FloatArray, gains: FloatArray, node: int, n_ends: int, ends: Columns,
-             to_go: FloatArray, z: FloatArray, factored: float, least: float) -> float:
+def _log_sum(costs: FloatArray, gains: FloatArray, node: int, n_ends: np.uint64, ends: Columns,
+             to_go: FloatArray, z: FloatArray, factored: float) -> float:
     """-log sum_o exp(-q) z(s'): linear in z, unless that underflows.
 
-    ``factored`` is what :func:`_gains` and :func:`_desirabilities` took out, ``least`` the least
-    q + v.
+    ``factored`` is what was taken out of the gains and of the desirabilities.
     """
     weight = 0.0
     for end in range(n_ends):
         weight += gains[node, ends[end]] * z[end]
     if weight > _UNDERFLOW:
         return factored - math.log(weight)
+    least = _least(costs, node, n_ends, ends, to_go)
+    if least == np.inf:
+        return least
     weight = 0.0
     for end in range(n_ends):
         weight += math.exp(least - costs[node, ends[end]] - to_go[end])
@@ -202,7 +206,7 @@ def _log_sum(costs: FloatArray, gains: FloatArray, node: int, n_ends: int, ends:
 
 
 @njit(cache=True, nogil=True, inline='always')
-def _fewest_hops(costs: FloatArray, node: int, n_ends: int, ends: Columns, to_go: FloatArray,
+def _fewest_hops(costs: FloatArray, node: int, n_ends: np.uint64, ends: Columns, to_go: FloatArray,
                  hops_to_go: Hops, most: float) -> np.int32:
     """Return the fewest jumps among the ways that cost at most so much."""
     fewest = np.int32(_MANY)
@@ -212,17 +216,18 @@ def _fewest_hops(costs: FloatArray, node: int, n_ends: int, ends: Columns, to_go
     return fewest
 
 
-@njit(cache=True, nogil=True, inline='always')
-def _are_same(numbers: Hops, n_numbers: int) -> bool:
-    same = True
-    for index in range(1, n_numbers):
-        same &= numbers[index] == numbers[0]
-    return same
+@njit(cache=True, nogil=True)
+def _range_of(numbers: Hops, n_numbers: np.uint64) -> tuple[np.int32, np.int32]:
+    least, most = np.int32(_MANY), np.int32(0)
+    for index in range(n_numbers):
+        least, most = min(least, numbers[index]), max(most, numbers[index])
+    return least, most
 
 
 @njit(cache=True, nogil=True)
-def _rank_ways(row: FloatArray, n_ends: int, ends: Columns, states: IntArray, totals: FloatArray,
-               hops_to_go: Hops, soft: bool) -> tuple[Columns, IntArray, FloatArray, Hops, int]:
+def _rank_ways(row: FloatArray, n_ends: np.uint64, ends: Columns, states: IntArray,
+               totals: FloatArray, hops_to_go: Hops, soft: bool,
+               ) -> tuple[Columns, IntArray, FloatArray, Hops, int]:
     """Add the costs of the row, leave out what cannot be reached, and choose the best way."""
     n_found = 0
     least = np.inf
@@ -254,9 +259,9 @@ def _initialize(graph: JumpGraph, values: FloatArray) -> None:
 
 @njit(cache=True, nogil=True, inline='always')
 def _ways_of_jumps(graph: JumpGraph, values: FloatArray, hops: Hops, state: int, ends: Columns,
-                   states: IntArray, to_go: FloatArray, hops_to_go: Hops) -> int:
+                   states: IntArray, to_go: FloatArray, hops_to_go: Hops) -> np.uint64:
     """Gather where the jumps of a state end; over done sites in the second half of the costs."""
-    n_ends = 0
+    n_ends = _ZERO
     for jump in range(graph.jump_start[state], graph.jump_start[state + 1]):
         bit = graph.jump_bit[jump]
         place = graph.jump_place[jump]
@@ -265,42 +270,46 @@ def _ways_of_jumps(graph: JumpGraph, values: FloatArray, hops: Hops, state: int,
             if values[place] < np.inf:
                 ends[n_ends], states[n_ends] = node + shift, graph.jump_state[jump]
                 to_go[n_ends], hops_to_go[n_ends] = values[place], hops[place] + 1
-                n_ends += 1
+                n_ends += _ONE
             place += 1
     return n_ends
 
 
 @njit(cache=True, nogil=True)
-def _sweep_graph(graph: JumpGraph, costs: FloatArray, values: FloatArray, hops: Hops, soft: bool,
-                 first: int, last: int) -> float:
+def _sweep_graph(graph: JumpGraph, costs: FloatArray, gains: FloatArray | None, values: FloatArray,
+                 hops: Hops, first: int, last: int) -> float:
     """Back up the stands of some states, later ones first; returns the largest change."""
     largest = 0.0
     n_columns = costs.shape[1]
     ends, states = np.empty(n_columns, dtype=np.uint64), np.empty(n_columns, dtype=np.int64)
     to_go, hops_to_go = np.empty(n_columns), np.empty(n_columns, dtype=np.int32)
-    log_options = math.log(max(graph.node_start[-1], 1))
-    (gains, nearest), z = _gains(costs) if soft else (costs, to_go), np.empty(n_columns)
+    z, soonest, log_options = np.empty(n_columns), 0.0, math.log(max(graph.node_start[-1], 1))
     for state in range(last - 1, first - 1, -1):
         if graph.accepting[state]:
             continue
         n_ends = _ways_of_jumps(graph, values, hops, state, ends, states, to_go, hops_to_go)
-        same_hops = _are_same(hops_to_go, n_ends)
-        soonest = _desirabilities(n_ends, to_go, z) if soft else 0.0
+        fewest, most = _range_of(hops_to_go, n_ends)
+        if gains is not None:
+            soonest = _desirabilities(n_ends, to_go, z)
         place = graph.state_places[state]
         for stand in range(graph.state_stands[state], graph.state_stands[state + 1]):
             bit = graph.stand_bit[stand]
             for node in range(graph.node_start[bit], graph.node_start[bit + 1]):
-                new, n_hops = _least(costs, node, n_ends, ends, to_go), np.int32(0)
+                if gains is None:
+                    new = _least(costs, node, n_ends, ends, to_go)
+                else:
+                    new = log_options + _log_sum(costs, gains, node, n_ends, ends, to_go, z,
+                                                 gains[node, -1] + soonest)
+                n_hops = np.int32(0)
                 if new < np.inf:
-                    n_hops = hops_to_go[0] if same_hops else _fewest_hops(
-                        costs, node, n_ends, ends, to_go, hops_to_go, _LARGEST if soft else new)
-                    if soft:
-                        new = log_options + _log_sum(costs, gains, node, n_ends, ends, to_go, z,
-                                                    nearest[node] + soonest, new)
+                    n_hops = fewest if fewest == most else _fewest_hops(
+                        costs, node, n_ends, ends, to_go, hops_to_go,
+                        new if gains is None else _LARGEST)
                 if n_hops != hops[place]:
                     largest = max(largest, 1.0)
                 elif new != values[place]:
-                    change = abs(new - values[place]) / max(1.0, abs(new)) if soft else 1.0
+                    change = 1.0 if gains is None else abs(new - values[place]) / max(
+                        1.0, abs(new))
                     largest = max(largest, change)
                 values[place], hops[place] = new, n_hops
                 place += 1
@@ -343,10 +352,18 @@ def _bit_count(word: np.uint64) -> np.int64:
     return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@njit(cache=True, nogil=True, inline='always')
-def _n_nodes(bits: np.uint64, node_start: IntArray) -> np.int64:
+@njit(cache=True, nogil=True)
+def _first_node(bit: np.int64, node_start: IntArray | None) -> np.int64:
+    """Return the first node of a goal; None: every goal has one node."""
+    if node_start is None:
+        return bit
+    return np.int64(node_start[bit])
+
+
+@njit(cache=True, nogil=True)
+def _n_nodes(bits: np.uint64, node_start: IntArray | None) -> np.int64:
     """Return how many nodes the goals of some bits have."""
-    if node_start[-1] == node_start.size - 1:
+    if node_start is None:
         return _bit_count(bits)
     total = np.int64(0)
     while bits:
@@ -357,74 +374,112 @@ def _n_nodes(bits: np.uint64, node_start: IntArray) -> np.int64:
 
 
 @njit(cache=True, nogil=True)
-def _number_places(last_bits: NDArray[np.uint32], node_start: IntArray,
+def _number_places(next_bits: NDArray[np.uint32], node_start: IntArray | None,
                    places: NDArray[np.uint32]) -> np.int64:
-    """Write the place of the first value of every set; returns the number of values."""
+    """Write where the values of the flips from every set begin; returns their number."""
     n_values = np.int64(0)
-    for state in range(last_bits.size):
+    for state in range(next_bits.size):
         places[state] = n_values
-        n_values += _n_nodes(np.uint64(last_bits[state]), node_start)
+        n_values += _n_nodes(np.uint64(next_bits[state]), node_start)
     return n_values
 
 
 @njit(cache=True, nogil=True, inline='always')
-def _ways_of_bits(masks: SubsetMasks, node_start: IntArray, places: NDArray[np.uint32],
+def _ways_of_bits(masks: SubsetMasks, node_start: IntArray | None, places: NDArray[np.uint32],
                   values: FloatArray, hops: Hops, state: int, ends: Columns, states: IntArray,
-                  to_go: FloatArray, hops_to_go: Hops) -> int:
+                  to_go: FloatArray, hops_to_go: Hops) -> np.uint64:
     """Gather where the flips of a set end."""
-    n_ends = 0
+    n_ends = _ZERO
     bits = np.uint64(masks.next[state])
+    place = np.uint64(places[state])
     while bits:
         lowest = bits & (~bits + _ONE)
         bits ^= lowest
         bit = _bit_count(lowest - _ONE)
-        target = np.uint64(state) | lowest
-        place = places[target] + _n_nodes(masks.last[target] & (lowest - _ONE), node_start)
-        for node in range(node_start[bit], node_start[bit + 1]):
+        for node in range(_first_node(bit, node_start), _first_node(bit + 1, node_start)):
             if values[place] < np.inf:
-                ends[n_ends], states[n_ends] = node, np.int64(target)
+                ends[n_ends], states[n_ends] = node, np.int64(np.uint64(state) | lowest)
                 to_go[n_ends], hops_to_go[n_ends] = values[place], hops[place] + 1
-                n_ends += 1
-            place += 1
+                n_ends += _ONE
+            place += _ONE
     return n_ends
 
 
 @njit(cache=True, nogil=True)
-def _sweep_subsets(masks: SubsetMasks, node_start: IntArray, places: NDArray[np.uint32],
-                   costs: FloatArray, values: FloatArray, hops: Hops, soft: bool, first: int,
-                   last: int) -> None:
+def _sweep_subsets(masks: SubsetMasks, node_start: IntArray | None, places: NDArray[np.uint32],
+                   costs: FloatArray, gains: FloatArray | None, values: FloatArray, hops: Hops,
+                   first: int, last: int) -> None:
     """Back up the stands of some sets, larger ones first."""
     n_columns = costs.shape[1]
     ends, states = np.empty(n_columns, dtype=np.uint64), np.empty(n_columns, dtype=np.int64)
     to_go, hops_to_go = np.empty(n_columns), np.empty(n_columns, dtype=np.int32)
-    log_options = math.log(max(node_start[-1], 1))
-    (gains, nearest), z = _gains(costs) if soft else (costs, to_go), np.empty(n_columns)
+    costs_to, least = np.ascontiguousarray(costs.T), np.empty(n_columns)
+    z, soonest, log_options = np.empty(n_columns), 0.0, math.log(max(n_columns, 1))
+    n_ends, fewest, most = _ZERO, np.int32(0), np.int32(0)
     for state in range(last - 1, first - 1, -1):
-        bits = np.uint64(masks.last[state])
-        if bits == 0 or masks.accepting[state]:
+        if not masks.reached[state] or masks.accepting[state]:
             continue
-        n_ends = _ways_of_bits(masks, node_start, places, values, hops, state, ends, states,
-                               to_go, hops_to_go)
-        same_hops = _are_same(hops_to_go, n_ends)
-        soonest = _desirabilities(n_ends, to_go, z) if soft else 0.0
-        place = places[state]
+        if gains is None:
+            fewest, most = _least_of_set(masks, node_start, places, costs_to, values, hops, state,
+                                         least)
+        if gains is not None or fewest < most:
+            n_ends = _ways_of_bits(masks, node_start, places, values, hops, state, ends, states,
+                                   to_go, hops_to_go)
+        if gains is not None:
+            fewest, most = _range_of(hops_to_go, n_ends)
+            soonest = _desirabilities(n_ends, to_go, z)
+        bits = np.uint64(state)
         while bits:
-            bit = _bit_count((bits & (~bits + _ONE)) - _ONE)
-            bits &= bits - _ONE
-            for node in range(node_start[bit], node_start[bit + 1]):
-                value, n_hops = _least(costs, node, n_ends, ends, to_go), np.int32(0)
+            lowest = bits & (~bits + _ONE)
+            bits ^= lowest
+            source = np.uint64(state) ^ lowest
+            flips = np.uint64(masks.next[source])
+            if not flips & lowest:
+                continue
+            place = np.uint64(places[source] + _n_nodes(flips & (lowest - _ONE), node_start))
+            bit = _bit_count(lowest - _ONE)
+            for node in range(_first_node(bit, node_start), _first_node(bit + 1, node_start)):
+                if gains is None:
+                    value = least[node]
+                else:
+                    value = log_options + _log_sum(costs, gains, node, n_ends, ends, to_go, z,
+                                                   gains[node, -1] + soonest)
+                n_hops = np.int32(0)
                 if value < np.inf:
-                    n_hops = hops_to_go[0] if same_hops else _fewest_hops(
-                        costs, node, n_ends, ends, to_go, hops_to_go, _LARGEST if soft else value)
-                    if soft:
-                        value = log_options + _log_sum(costs, gains, node, n_ends, ends, to_go, z,
-                                                    nearest[node] + soonest, value)
+                    n_hops = fewest if fewest == most else _fewest_hops(
+                        costs, node, n_ends, ends, to_go, hops_to_go,
+                        value if gains is None else _LARGEST)
                 values[place], hops[place] = value, n_hops
-                place += 1
+                place += _ONE
+
+
+@njit(cache=True, nogil=True, inline='always')
+def _least_of_set(masks: SubsetMasks, node_start: IntArray | None, places: NDArray[np.uint32],
+                  costs_to: FloatArray, values: FloatArray, hops: Hops, state: int,
+                  least: FloatArray) -> tuple[np.int32, np.int32]:
+    """min_o [q + v] at every node, done or not; returns the fewest and most hops of a way on."""
+    n_nodes = np.uint64(least.size)
+    for node in range(_ZERO, n_nodes, _ONE):
+        least[node] = np.inf
+    fewest, most = np.int32(_MANY), np.int32(0)
+    bits, place = np.uint64(masks.next[state]), np.uint64(places[state])
+    while bits:
+        lowest = bits & (~bits + _ONE)
+        bits ^= lowest
+        bit = _bit_count(lowest - _ONE)
+        for end in range(_first_node(bit, node_start), _first_node(bit + 1, node_start)):
+            to_go = values[place]
+            for node in range(_ZERO, n_nodes, _ONE):
+                least[node] = min(least[node], costs_to[end, node] + to_go)
+            if to_go < np.inf:
+                n_hops = np.int32(hops[place] + 1)
+                fewest, most = min(fewest, n_hops), max(most, n_hops)
+            place += _ONE
+    return fewest, most
 
 
 @njit(cache=True, nogil=True)
-def _outlook_subsets(masks: SubsetMasks, node_start: IntArray, places: NDArray[np.uint32],
+def _outlook_subsets(masks: SubsetMasks, node_start: IntArray | None, places: NDArray[np.uint32],
                      row: FloatArray, values: FloatArray, hops: Hops, state: int, soft: bool,
                      ) -> tuple[Columns, IntArray, FloatArray, Hops, int]:
     ends, states = np.empty(row.size, dtype=np.uint64), np.empty(row.size, dtype=np.int64)
@@ -435,14 +490,17 @@ def _outlook_subsets(masks: SubsetMasks, node_start: IntArray, places: NDArray[n
 
 
 @njit(cache=True, nogil=True)
-def _follow_subsets(masks: SubsetMasks, node_start: IntArray, places: NDArray[np.uint32],
+def _follow_subsets(masks: SubsetMasks, node_start: IntArray | None, places: NDArray[np.uint32],
                     costs: FloatArray, row: FloatArray, values: FloatArray, hops: Hops,
                     state: int, soft: bool) -> tuple[Columns, IntArray, FloatArray]:
     columns, states = [np.uint64(0) for _ in range(0)], [0 for _ in range(0)]
     totals = [0.0 for _ in range(0)]
+    ends, targets = np.empty(row.size, dtype=np.uint64), np.empty(row.size, dtype=np.int64)
+    sums, hops_to_go = np.empty(row.size), np.empty(row.size, dtype=np.int32)
     while True:
-        ends, targets, sums, _, best = _outlook_subsets(
-            masks, node_start, places, row, values, hops, state, soft)
+        n_ends = _ways_of_bits(masks, node_start, places, values, hops, state, ends, targets, sums,
+                               hops_to_go)
+        best = _rank_ways(row, n_ends, ends, targets, sums, hops_to_go, soft)[-1]
         if best < 0:
             return np.array(columns), np.array(states), np.array(totals)
         columns.append(ends[best])

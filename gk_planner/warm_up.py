@@ -59,6 +59,7 @@ def _tasks() -> Iterator[Task]:
     sites = [_site('a', 'a', [10.5, 0.5]), _site('b', 'b', [0.5, 10.5]),
              _site('c', 'c', region=[[8, 8], [11, 8], [11, 11], [8, 11]])]
     yield Task.from_dict({'sites': sites, 'constraints': ['a before b', 'c(c^0, b^1)']})
+    yield Task.from_dict({'sites': sites[:2], 'constraints': ['a before b']})  # one node each
     yield Task.from_dict({'sites': sites, 'reversible': ['b'], 'formula': 'a ^ b & c'})
     yield Task.from_dict({'sites': sites, 'trigger': 'contact'})
 
