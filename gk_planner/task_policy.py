@@ -152,7 +152,7 @@ def solve_task_policy(states: TaskStates | SubsetStates, legs: Legs, *, completi
         costs, entry = np.hstack([costs, legs.through]), np.concatenate([entry, legs.entry])
     table: Table
     if isinstance(states, SubsetStates):
-        has_one_each = len(legs.node_goal) == len(states.goals)
+        has_one_each = tuple(legs.node_goal.tolist()) == states.goals
         table = SubsetTable(states, None if has_one_each else node_starts(legs, states.goals),
                             max_bytes)
     else:
