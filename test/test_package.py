@@ -20,6 +20,19 @@ ROS = [*(ROOT / 'gk_planner/ros').glob('*.py'), *(ROOT / 'launch').glob('*.py')]
 OPTIONAL = {'tf2_ros', 'nav2_msgs', 'ortools', 'distributed'}
 
 
+def test_public_names_come_when_asked_for():
+    import gk_planner
+    assert set(gk_planner.__all__) == set(gk_planner._MODULES) < set(dir(gk_planner))
+    for name in gk_planner.__all__:
+        assert getattr(gk_planner, name).__name__ == name
+    with pytest.raises(AttributeError, match="'gk_planner' has no attribute 'planer'"):
+        gk_planner.planer  # noqa: B018
+    ended = subprocess.run([sys.executable, '-c', 'import sys, gk_planner.ros.start; '
+                            'print("numpy" in sys.modules)'], capture_output=True, text=True,
+                           check=True)
+    assert ended.stdout.strip() == 'False'
+
+
 @pytest.fixture(scope='module')
 def manifest():
     return ET.parse(ROOT / 'package.xml').getroot()

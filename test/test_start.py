@@ -47,9 +47,10 @@ def test_no_ros_environment(tmp_path):
     assert ended.returncode == 1 and "'rclpy' is missing; source a ROS 2" in line
 
 
+@pytest.mark.parametrize('package', ['numpy', 'rclpy'])
 @pytest.mark.parametrize('node', NODES)
-def test_ctrl_c_while_it_starts(node, tmp_path):
-    ended = run(node, hidden='rclpy', tmp_path=tmp_path, how=INTERRUPT)
+def test_ctrl_c_while_it_starts(node, package, tmp_path):
+    ended = run(node, hidden=package, tmp_path=tmp_path, how=INTERRUPT)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, '', '')
 
 
