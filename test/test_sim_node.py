@@ -177,16 +177,28 @@ def test_time_runs_faster(bench, floor):
     assert np.diff(stamps).min() > 0
 
 
-@pytest.mark.parametrize(('start', 'words'), [
-    ((0.625, 0.625), None), ((0.125, 0.625), '(0.125, 0.625) is not free in this world; set x'),
-    ((-1.0, 0.0), '(-1, 0) is not free')])
-def test_a_start_that_is_not_free_is_told(bench, floor, start, words):
-    walls = np.full((12, 40), 254, dtype=np.uint8)
-    walls[:, 0] = 0
-    Image.fromarray(walls).save(floor.with_suffix('.pgm'))
+@pytest.fixture
+def walls(floor):
+    cells = np.full((12, 40), 254, dtype=np.uint8)
+    cells[:, 0] = 0
+    Image.fromarray(cells).save(floor.with_suffix('.pgm'))
+
+
+@pytest.mark.parametrize(('start', 'place'), [
+    ((0.6, 0.6), (0.6, 0.6)), ((0.125, 0.625), (0.375, 0.625)), ((-1.0, 0.0), (0.375, 0.125))])
+def test_the_robot_starts_where_it_is_free(bench, floor, walls, start, place):
     sim = Sim(bench, floor, x=start[0], y=start[1])
     bench.wait_until(lambda: sim.track, 'odometry')
-    assert ('not free' in sim.process.log) == bool(words) and (words or '') in sim.process.log
+    assert sim.track[0] == pytest.approx(place) and 'not free' not in sim.process.log
+
+
+def test_the_start_of_a_task_is_kept_and_told_if_it_is_not_free(bench, floor, walls, tmp_path):
+    errand = tmp_path / 'errand.yaml'
+    errand.write_text('{sites: [{name: a, features: [a], position: [1, 1]}], start: [0.125, 1]}')
+    sim = Sim(bench, floor, task=str(errand))
+    bench.wait_until(lambda: sim.track, 'odometry')
+    assert sim.track[0] == pytest.approx((0.125, 1))
+    bench.wait_until(lambda: 'the start of the task, (0.125, 1), is not free' in sim.process.log)
 
 
 @pytest.mark.parametrize(('parameters', 'words'), [

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from nav_msgs.msg import OccupancyGrid, Odometry, Path
+import numpy as np
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock as ClockOfNode
 from rclpy.clock import ClockType
@@ -35,8 +36,8 @@ class SimConfig(Settings):
 
     map: str = setting('', 'Nav2 map_server YAML file to serve')
     task: str = setting('', 'task file whose start is the start of the robot')
-    x: float = setting(0.0, 'start of the robot, without a task', unit='m')
-    y: float = setting(0.0, 'start of the robot, without a task', unit='m')
+    x: float = setting(0.0, 'start of the robot, without a task; the nearest free cell', unit='m')
+    y: float = setting(0.0, 'start of the robot, without a task; the nearest free cell', unit='m')
     yaw: float = setting(0.0, 'heading at the start', unit='rad')
     rate: float = setting(20.0, 'odometry messages per second', low=1.0, high=1000.0, unit='Hz')
     planner: str = setting('gk_planner', 'name of the planner node whose path is followed')
@@ -62,9 +63,9 @@ class SimNode(Node):
         self.config = config
         self._map = OccupancyMap.from_file(config.map)
         self._blocked = self._map.data.copy()
-        start = (config.x, config.y)
-        if config.task:
-            start = Task.from_file(config.task).start or start
+        start = Task.from_file(config.task).start if config.task else None
+        if start is None:
+            start = self._nearest_free((config.x, config.y))
         self._robot = PathFollower(parameters.read(self, RobotConfig), *start, config.yaw)
         self._seconds = 0.0
         self._wall = time.monotonic()
@@ -84,14 +85,22 @@ class SimNode(Node):
                           clock=ClockOfNode(clock_type=ClockType.STEADY_TIME))
         self.get_logger().info(f'{os.path.basename(config.map)}: {self._map.cols} x '
                                f'{self._map.rows} cells, robot at ({start[0]:g}, {start[1]:g})')
-        cell = self._map.cell_of(*start)
-        if cell is None or not 0 <= self._map.data[cell] < Config.occupied_threshold:
-            self.get_logger().warning(
-                f'({start[0]:g}, {start[1]:g}) is not free in this world; set x and y, or the '
-                'start of the task')
+        if start != self._nearest_free(start):
+            self.get_logger().warning(f'the start of the task, ({start[0]:g}, {start[1]:g}), is '
+                                      'not free in this world')
 
     def stop(self) -> None:
         """Nothing waits here."""
+
+    def _nearest_free(self, place: tuple[float, float]) -> tuple[float, float]:
+        """Return the place itself if it is free, else the centre of the nearest free cell."""
+        is_free = (self._map.data >= 0) & (self._map.data < Config.occupied_threshold)
+        cell = self._map.cell_of(*place)
+        if not is_free.any() or (cell is not None and is_free[cell]):
+            return place
+        (col, row), cells = self._map.to_grid(place)[0] - 0.5, np.argwhere(is_free)
+        nearest = np.square(cells - (row, col)).sum(axis=1).argmin()
+        return self._map.centre_of(*cells[nearest].tolist())
 
     def _step(self) -> None:
         now = time.monotonic()
