@@ -296,6 +296,9 @@ class Planner:
     def wait_bits(self, **bits):
         self._ros.wait_until(lambda: self.bits == bits, f'bits {bits}, last {self.bits}')
 
+    def wait_active(self):
+        self._ros.wait_until(lambda: self.diagnostics.get('active') == 'True', 'an active planner')
+
     def wait_ready(self, stamp=None):
         """Wait until it is active, uses a map and knows the pose."""
         self._ros.wait_until(lambda: self.diagnostics.get('active') == 'True'

@@ -146,11 +146,18 @@ class TestLifecycle:
 
 
 class TestFirstRequests:
+    def test_kernels_are_compiled_before_anyone_asks(self, bench, tmp_path):
+        process = bench.start('planner_node', parameters=FAST,
+                              env={'NUMBA_CACHE_DIR': str(tmp_path / 'kernels')})
+        bench.wait_until(lambda: 'compiling kernels' in process.log, 'word of the compiler')
+        bench.wait_until(lambda: list((tmp_path / 'kernels').rglob('*.nbi')), 'a kernel')
+        Planner(bench).wait_active()
+
     def test_before_map_and_pose(self, bench):
         world = World(bench, odom=False)
         bench.start('planner_node', parameters=FAST)
         planner = Planner(bench)
-        bench.wait_until(lambda: planner.diagnostics.get('active') == 'True')
+        planner.wait_active()
         answer = planner.set_task(TASK)
         assert answer.error_code == S.ERROR_NO_MAP and 'map' in answer.message
         bench.wait_until(lambda: planner.last['diagnostics'].message == 'waiting for the map')

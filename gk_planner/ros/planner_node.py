@@ -15,6 +15,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 
 from gk_planner.annotations import Annotations
 from gk_planner.boolean_task import Task
+from gk_planner.checkpoint import Checkpoint
 from gk_planner.config import Config
 from gk_planner.ensemble import Ensemble
 from gk_planner.errors import (
@@ -35,8 +36,10 @@ from gk_planner.ros.publisher import Publisher
 from gk_planner.ros.requests import Requests
 from gk_planner.ros.worker import Worker
 from gk_planner.task_runner import TaskRunner
+from gk_planner.warm_up import warm_up
 
 _TICK = 0.1
+_LONG_WARM_UP = 2.0  # [s]; kernels that are on disk take less
 
 
 class PlannerNode(LifecycleNode):
@@ -114,6 +117,7 @@ class PlannerNode(LifecycleNode):
         self._tick_timer = self.create_timer(_TICK, self._tick, callback_group=world)
         self._status_timer = self.create_timer(self.config.status_period, self._say_status,
                                                callback_group=world)
+        self._worker.when_idle(self._warm_up)
         return TransitionCallbackReturn.SUCCESS
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -158,6 +162,16 @@ class PlannerNode(LifecycleNode):
             self._runner.cancel(error=ShutdownError('the node was shut down'))
         self._worker.stop()
         self._requests.finish()
+
+    def _warm_up(self, checkpoint: Checkpoint) -> None:
+        """Compile the kernels, so that the first task need not wait for them."""
+        telling = threading.Timer(_LONG_WARM_UP, self.get_logger().info, [
+            'compiling kernels, once after an installation; first plans may take longer'])
+        telling.start()
+        try:
+            warm_up((parameters.read(self, Config).temperature,), checkpoint)
+        finally:
+            telling.cancel()
 
     # The world.
 
