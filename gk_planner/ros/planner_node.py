@@ -166,7 +166,8 @@ class PlannerNode(LifecycleNode):
     def _warm_up(self, checkpoint: Checkpoint) -> None:
         """Compile the kernels, so that the first task need not wait for them."""
         telling = threading.Timer(_LONG_WARM_UP, self.get_logger().info, [
-            'compiling kernels, once after an installation; first plans may take longer'])
+            'compiling kernels, once after an installation; first plans may take longer'],
+            {'once': True})
         telling.start()
         try:
             warm_up((parameters.read(self, Config).temperature,), checkpoint)
