@@ -6,14 +6,16 @@ after this the first plan of a user is as fast as any other.
 """
 
 from collections.abc import Iterator
+from pathlib import Path
+import sys
 import time
 from typing import Any
 
+from numba.core.dispatcher import Dispatcher
 import numpy as np
 
 from gk_planner.base_space import BaseSpace
 from gk_planner.boolean_task import Task
-from gk_planner.checkpoint import Checkpoint, proceed
 from gk_planner.config import Config
 from gk_planner.occupancy_map import OccupancyMap
 from gk_planner.planner import Planner
@@ -23,25 +25,42 @@ from gk_planner.task_solver import solve_task
 _SIDE = 40
 
 
-def warm_up(temperatures: tuple[float, ...] = (0.0, 1.0),
-            checkpoint: Checkpoint = proceed) -> float:
+def is_compiled() -> bool:
+    """Return whether all kernels are on disk, each compiled after its file was changed."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(f'{__package__}.'):
+            for kernel in vars(module).values():
+                # What is inlined is compiled with the kernels that call it.
+                if isinstance(kernel, Dispatcher) and 'inline' not in kernel.targetoptions and (
+                        kernel.py_func.__module__ == name and not _is_on_disk(kernel)):
+                    return False
+    return True
+
+
+def warm_up(temperatures: tuple[float, ...] = (0.0, 1.0)) -> float:
     """Call every kernel that plans at these temperatures need; returns the seconds it took."""
     began = time.perf_counter()
     for temperature in temperatures:
         for space in _spaces(temperature):
             planner = Planner(space)
             for task in _tasks():
-                planner.plan(task, (0.5, 0.5), checkpoint=checkpoint)
+                planner.plan(task, (0.5, 0.5))
             # The same floor with one cell less: options are repaired.
             data = space.grid_map.data.copy()
             data[-1, 0] = 100
             changed = BaseSpace(OccupancyMap(data, 1.0), space.config)
-            Planner(changed, former=planner).plan(next(_tasks()), (0.5, 0.5),
-                                                  checkpoint=checkpoint)
+            Planner(changed, former=planner).plan(next(_tasks()), (0.5, 0.5))
     many = Task.from_dict({'sites': [_site(f's{i}', f'g{i}') for i in range(30)],
                            'constraints': [f'g{i} before g{i + 1}' for i in range(29)]})
     solve_task(many, np.ones((30, 30)), np.ones(30))
     return time.perf_counter() - began
+
+
+def _is_on_disk(kernel: Dispatcher) -> bool:
+    code = kernel.py_func.__code__
+    source, folder = Path(code.co_filename), kernel.stats.cache_path
+    compiled = Path(folder).glob(f'{source.stem}.{code.co_name}-*.nbi') if folder else ()
+    return any(file.stat().st_mtime >= source.stat().st_mtime for file in compiled)
 
 
 def _spaces(temperature: float) -> Iterator[BaseSpace]:

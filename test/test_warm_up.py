@@ -15,10 +15,12 @@ WORLDS = ['office', 'tsp_nine', 'xor_dnf', 'cliff_1', 'remap_3x3_a']
 AFTERWARDS = """
 import sys
 from gk_planner import BaseSpace, Planner, Task
-from gk_planner.warm_up import warm_up
+from gk_planner.warm_up import is_compiled, warm_up
 from test_warm_up import kernels
 
 warm_up((float(sys.argv[1]),))
+if sys.argv[1] == '0':
+    assert is_compiled()
 before = {name: len(kernel.signatures) for name, kernel in kernels()}
 for world in sys.argv[2:]:
     name = 'remap_3x3' if world.startswith('remap') else world
@@ -59,3 +61,11 @@ def test_kernels_are_cached_and_call_no_kernel_of_another_file(name, kernel):
         value = function.__globals__.get(word)
         if isinstance(value, Dispatcher):
             assert value.__module__ == kernel.__module__, f'{name} calls {word}'
+
+
+def test_kernels_that_are_not_on_disk_are_missed(tmp_path):
+    code = 'import gk_planner.planner, gk_planner.warm_up; print(gk_planner.warm_up.is_compiled())'
+    ended = subprocess.run([sys.executable, '-c', code], env={
+        'PYTHONPATH': str(CORE.parent), 'NUMBA_CACHE_DIR': str(tmp_path)},
+        capture_output=True, text=True, check=True)
+    assert ended.stdout == 'False\n'

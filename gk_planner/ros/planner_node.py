@@ -15,7 +15,6 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 
 from gk_planner.annotations import Annotations
 from gk_planner.boolean_task import Task
-from gk_planner.checkpoint import Checkpoint
 from gk_planner.config import Config
 from gk_planner.ensemble import Ensemble
 from gk_planner.errors import (
@@ -28,6 +27,7 @@ from gk_planner.errors import (
 from gk_planner.monitor import MonitorConfig
 from gk_planner.results import Plan
 from gk_planner.ros import conversions, parameters
+from gk_planner.ros.compiler import Compiler
 from gk_planner.ros.drive import make_driver
 from gk_planner.ros.frames import Frames
 from gk_planner.ros.pose_source import PoseSource
@@ -36,10 +36,8 @@ from gk_planner.ros.publisher import Publisher
 from gk_planner.ros.requests import Requests
 from gk_planner.ros.worker import Worker
 from gk_planner.task_runner import TaskRunner
-from gk_planner.warm_up import warm_up
 
 _TICK = 0.1
-_LONG_WARM_UP = 2.0  # [s]; kernels that are on disk take less
 
 
 class PlannerNode(LifecycleNode):
@@ -57,6 +55,7 @@ class PlannerNode(LifecycleNode):
         self.config = parameters.read(self, parameters.NodeConfig)
         self._lock = threading.RLock()
         self._worker = Worker(self._lock, self.get_logger().error)
+        self._compiler = Compiler(self.get_logger().info)
         self._is_active = False
         self._resume_on_activate = False
         self._map_stamp: str | None = None  # of the map in use
@@ -117,7 +116,7 @@ class PlannerNode(LifecycleNode):
         self._tick_timer = self.create_timer(_TICK, self._tick, callback_group=world)
         self._status_timer = self.create_timer(self.config.status_period, self._say_status,
                                                callback_group=world)
-        self._worker.when_idle(self._warm_up)
+        self._compiler.start()
         return TransitionCallbackReturn.SUCCESS
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -160,19 +159,9 @@ class PlannerNode(LifecycleNode):
         with self._lock:
             self._is_active = False
             self._runner.cancel(error=ShutdownError('the node was shut down'))
+        self._compiler.stop()
         self._worker.stop()
         self._requests.finish()
-
-    def _warm_up(self, checkpoint: Checkpoint) -> None:
-        """Compile the kernels, so that the first task need not wait for them."""
-        telling = threading.Timer(_LONG_WARM_UP, self.get_logger().info, [
-            'compiling kernels, once after an installation; first plans may take longer'],
-            {'once': True})
-        telling.start()
-        try:
-            warm_up((parameters.read(self, Config).temperature,), checkpoint)
-        finally:
-            telling.cancel()
 
     # The world.
 
