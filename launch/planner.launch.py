@@ -46,14 +46,20 @@ def generate_launch_description() -> LaunchDescription:
             'log_level', default_value='info',
             choices=['debug', 'info', 'warn', 'error', 'fatal'],
             description='log from this level on'),
-        Node(
-            package='rviz2', executable='rviz2', namespace=LaunchConfiguration('namespace'),
-            arguments=['-d', PathJoinSubstitution([SHARE, 'launch', 'gk_planner.rviz'])],
-            remappings=TF, condition=IfCondition(LaunchConfiguration('rviz'))),
+        OpaqueFunction(function=show, condition=IfCondition(LaunchConfiguration('rviz'))),
         # After RViz: where that is not installed, launch stops before there is a node to leave.
         OpaqueFunction(function=serve_map),
         OpaqueFunction(function=start_planner),
     ])
+
+
+def show(context: LaunchContext) -> list[Node]:
+    """Return RViz with the view of the planner."""
+    return [Node(
+        package='rviz2', executable='rviz2', namespace=LaunchConfiguration('namespace'),
+        arguments=['-d', PathJoinSubstitution([SHARE, 'launch', 'gk_planner.rviz'])],
+        parameters=[given(context, {'use_sim_time': LaunchConfiguration('use_sim_time')})],
+        remappings=TF)]
 
 
 def serve_map(context: LaunchContext) -> list[Node]:

@@ -164,9 +164,10 @@ def test_an_argument_that_is_not_given_leaves_the_parameter_to_the_file(share, t
 
 def test_tf_is_that_of_the_namespace(share):
     install(share, 'rviz2', 'rviz2')
-    found = commands('planner.launch.py', namespace='robot1', rviz='true')
+    found = commands('planner.launch.py', namespace='robot1', rviz='true', use_sim_time='true')
     for command, _ in (found['planner_node'], found['rviz2']):
         assert {'/tf:=tf', '/tf_static:=tf_static', '__ns:=/robot1'} <= set(command)
+    assert found['rviz2'][1] == {'use_sim_time': True}
 
 
 def test_a_map_is_served_from_a_file(share):

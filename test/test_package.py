@@ -17,7 +17,7 @@ ROSDEP = {'numpy': 'python3-numpy', 'scipy': 'python3-scipy', 'numba': 'python3-
 DISTRIBUTIONS = {'yaml': 'pyyaml', 'PIL': 'pillow'}
 ROS = [*(ROOT / 'gk_planner/ros').glob('*.py'), *(ROOT / 'launch').glob('*.py')]
 # Imported where used, with a clear error.
-OPTIONAL = {'tf2_ros', 'nav2_msgs', 'ortools', 'distributed'}
+OPTIONAL = {'tf2_msgs', 'tf2_ros', 'nav2_msgs', 'ortools', 'distributed'}
 
 
 def test_public_names_come_when_asked_for():

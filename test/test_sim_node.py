@@ -177,6 +177,17 @@ def test_time_runs_faster(bench, floor):
     assert np.diff(stamps).min() > 0
 
 
+def test_tf_has_the_pose_of_the_odometry(bench, floor):
+    messages = pytest.importorskip('tf2_msgs.msg', reason='the package tf2_msgs is not installed')
+    found = []
+    bench.node.create_subscription(messages.TFMessage, '/tf', found.append, 10)
+    Sim(bench, floor)
+    bench.wait_until(lambda: found, 'a transform')
+    known, = found[0].transforms
+    assert (known.header.frame_id, known.child_frame_id) == ('map', 'base_link')
+    assert (known.transform.translation.x, known.transform.translation.y) == (0.625, 0.625)
+
+
 @pytest.fixture
 def walls(floor):
     cells = np.full((12, 40), 254, dtype=np.uint8)

@@ -7,7 +7,14 @@ from typing import Any
 
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import Point as PointMsg
-from geometry_msgs.msg import Pose, PoseStamped, Quaternion
+from geometry_msgs.msg import (
+    Pose,
+    PoseStamped,
+    Quaternion,
+    Transform,
+    TransformStamped,
+    Vector3,
+)
 from nav_msgs.msg import OccupancyGrid, Path
 import numpy as np
 from std_msgs.msg import Header
@@ -174,6 +181,13 @@ def pose(position: Point, yaw: float) -> Pose:
     """Return a pose in the plane."""
     return Pose(position=PointMsg(x=position[0], y=position[1]),
                 orientation=Quaternion(z=math.sin(yaw / 2), w=math.cos(yaw / 2)))
+
+
+def transform(place: Pose, header: Header, child_frame: str) -> TransformStamped:
+    """Return the transform that takes a frame to a pose in the frame of the header."""
+    there = place.position
+    return TransformStamped(header=header, child_frame_id=child_frame, transform=Transform(
+        translation=Vector3(x=there.x, y=there.y, z=there.z), rotation=place.orientation))
 
 
 def yaw_of(q: Quaternion) -> float:

@@ -46,7 +46,6 @@ class Publisher:
         self._said: Callable[[TaskStatus], None] = lambda status: None
         self._ended: Callable[[Execution], None] = lambda execution: None
         self._log = TaskLog(node.get_logger().info)
-        self._path: Sequence[Point] = ()
         self._plan_pub = node.create_publisher(PlanMsg, '~/plan', _LATCHED)
         self._status_pub = node.create_publisher(TaskStatus, '~/status', _LATCHED)
         self._waypoints_pub = node.create_publisher(Path, '~/waypoints', _LATCHED)
@@ -67,7 +66,6 @@ class Publisher:
         """Publish the plan ahead; none: everything latched is emptied."""
         header = self.header()
         if execution is None or execution.plan is None:
-            self._path = ()
             self._plan_pub.publish(PlanMsg(header=header))
             self._waypoints_pub.publish(Path(header=header))
             self._path_pub.publish(Path(header=header))
@@ -81,7 +79,6 @@ class Publisher:
 
     def path_changed(self, path: Sequence[Point]) -> None:
         """Publish every step ahead."""
-        self._path = path
         self._path_pub.publish(conversions.path_to_msg(path, self.header()))
 
     def status_changed(self, execution: Execution | None) -> None:
@@ -91,8 +88,7 @@ class Publisher:
             return
         self._log.tell(execution)
         if execution.current is not None:
-            self._markers_pub.publish(
-                markers.task_markers(execution, self._path, self.header()))
+            self._markers_pub.publish(markers.task_markers(execution, self.header()))
 
     def say_status(self, execution: Execution | None) -> None:
         """Publish the status and tell who follows the task."""

@@ -27,6 +27,11 @@ from gk_planner.ros.process import run_node
 from gk_planner.yaml_input import polygon
 from gk_planner_interfaces.srv import BlockRegion, Reground
 
+try:  # not in the wheels; every installation of ROS 2 has it
+    from tf2_msgs.msg import TFMessage
+except ImportError:
+    TFMessage = None
+
 _LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
@@ -49,9 +54,9 @@ class SimConfig(Settings):
 class SimNode(Node):
     """A loopback world without physics.
 
-    Publishers: ``map`` (latched), ``odom``, and ``/clock`` if asked. Subscription: the planner's
-    ``path``. Services: ``~/move_object`` moves sites and regrounds them at the planner,
-    ``~/block_region`` blocks or frees a part of the map.
+    Publishers: ``map`` (latched), ``odom``, ``tf`` where tf2_msgs is installed, and ``/clock`` if
+    asked. Subscription: the planner's ``path``. Services: ``~/move_object`` moves sites and
+    regrounds them at the planner, ``~/block_region`` blocks or frees a part of the map.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -71,6 +76,9 @@ class SimNode(Node):
         self._wall = time.monotonic()
         self._map_pub = self.create_publisher(OccupancyGrid, 'map', _LATCHED)
         self._odom_pub = self.create_publisher(Odometry, 'odom', 10)
+        self._tf_pub = None
+        if TFMessage is not None:
+            self._tf_pub = self.create_publisher(TFMessage, 'tf', 100)
         self._clock_pub = (
             self.create_publisher(Clock, '/clock', 10) if config.publish_clock else None)
         self._reground = self.create_client(Reground, f'{config.planner}/reground')
@@ -125,6 +133,9 @@ class SimNode(Node):
         odom.twist.twist.linear.x = robot.speed
         odom.twist.twist.angular.z = robot.turn_rate
         self._odom_pub.publish(odom)
+        if self._tf_pub is not None:
+            self._tf_pub.publish(TFMessage(transforms=[
+                conversions.transform(odom.pose.pose, odom.header, odom.child_frame_id)]))
 
     def _say_map(self) -> None:
         grid_map = OccupancyMap(self._blocked, self._map.resolution, self._map.origin)
