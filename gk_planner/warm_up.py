@@ -6,17 +6,20 @@ after this the first plan of a user is as fast as any other.
 """
 
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 import sys
 import time
 from typing import Any
 
-from numba.core.dispatcher import Dispatcher
+from llvmlite.binding import get_host_cpu_name
+import numba
 import numpy as np
 
 from gk_planner.base_space import BaseSpace
 from gk_planner.boolean_task import Task
 from gk_planner.config import Config
+from gk_planner.grid_shortest_path import shortest_paths
 from gk_planner.occupancy_map import OccupancyMap
 from gk_planner.planner import Planner
 from gk_planner.task_solver import solve_task
@@ -26,15 +29,25 @@ _SIDE = 40
 
 
 def is_compiled() -> bool:
-    """Return whether all kernels are on disk, each compiled after its file was changed."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith(f'{__package__}.'):
-            for kernel in vars(module).values():
-                # What is inlined is compiled with the kernels that call it.
-                if isinstance(kernel, Dispatcher) and 'inline' not in kernel.targetoptions and (
-                        kernel.py_func.__module__ == name and not _is_on_disk(kernel)):
-                    return False
-    return True
+    """Return whether :func:`compile_all` has been run with these sources on this machine."""
+    stamp, state = _stamp()
+    return stamp.exists() and stamp.read_text() == state
+
+
+def compile_all() -> float:
+    """Compile what is missing on disk; returns the seconds it took."""
+    seconds = warm_up()
+    stamp, state = _stamp()
+    stamp.write_text(state)
+    return seconds
+
+
+def _stamp() -> tuple[Path, str]:
+    """Return a file beside the compiled kernels, and what they depend on."""
+    sources = [file.read_bytes() for file in sorted(Path(__file__).parent.glob('*.py'))]
+    machine = f'{sys.version} {numba.__version__} {get_host_cpu_name()}'.encode()
+    return (Path(str(shortest_paths.stats.cache_path), 'gk_planner.compiled'),
+            sha256(b'\0'.join([machine, *sources])).hexdigest())
 
 
 def warm_up(temperatures: tuple[float, ...] = (0.0, 1.0)) -> float:
@@ -54,13 +67,6 @@ def warm_up(temperatures: tuple[float, ...] = (0.0, 1.0)) -> float:
                            'constraints': [f'g{i} before g{i + 1}' for i in range(29)]})
     solve_task(many, np.ones((30, 30)), np.ones(30))
     return time.perf_counter() - began
-
-
-def _is_on_disk(kernel: Dispatcher) -> bool:
-    code = kernel.py_func.__code__
-    source, folder = Path(code.co_filename), kernel.stats.cache_path
-    compiled = Path(folder).glob(f'{source.stem}.{code.co_name}-*.nbi') if folder else ()
-    return any(file.stat().st_mtime >= source.stat().st_mtime for file in compiled)
 
 
 def _spaces(temperature: float) -> Iterator[BaseSpace]:
@@ -89,4 +95,4 @@ def _site(name: str, feature: str, position: list[float] | None = None,
 
 
 if __name__ == '__main__':
-    print(f'kernels ready after {warm_up():.1f} s')
+    print(f'kernels ready after {compile_all():.1f} s')

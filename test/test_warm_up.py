@@ -8,6 +8,8 @@ import sys
 from numba.core.dispatcher import Dispatcher
 import pytest
 
+from gk_planner import warm_up
+
 CORE = Path(__file__).parents[1] / 'gk_planner'
 MODULES = sorted(file.stem for file in CORE.glob('*.py') if file.stem != '__main__')
 WORLDS = ['office', 'tsp_nine', 'xor_dnf', 'cliff_1', 'remap_3x3_a']
@@ -15,12 +17,10 @@ WORLDS = ['office', 'tsp_nine', 'xor_dnf', 'cliff_1', 'remap_3x3_a']
 AFTERWARDS = """
 import sys
 from gk_planner import BaseSpace, Planner, Task
-from gk_planner.warm_up import is_compiled, warm_up
+from gk_planner.warm_up import warm_up
 from test_warm_up import kernels
 
 warm_up((float(sys.argv[1]),))
-if sys.argv[1] == '0':
-    assert is_compiled()
 before = {name: len(kernel.signatures) for name, kernel in kernels()}
 for world in sys.argv[2:]:
     name = 'remap_3x3' if world.startswith('remap') else world
@@ -63,9 +63,20 @@ def test_kernels_are_cached_and_call_no_kernel_of_another_file(name, kernel):
             assert value.__module__ == kernel.__module__, f'{name} calls {word}'
 
 
-def test_kernels_that_are_not_on_disk_are_missed(tmp_path):
-    code = 'import gk_planner.planner, gk_planner.warm_up; print(gk_planner.warm_up.is_compiled())'
-    ended = subprocess.run([sys.executable, '-c', code], env={
-        'PYTHONPATH': str(CORE.parent), 'NUMBA_CACHE_DIR': str(tmp_path)},
-        capture_output=True, text=True, check=True)
-    assert ended.stdout == 'False\n'
+def test_it_is_known_whether_the_kernels_are_on_disk(monkeypatch, tmp_path):
+    stamp, state = tmp_path / 'stamp', ['these sources']
+    monkeypatch.setattr(warm_up, '_stamp', lambda: (stamp, *state))
+    assert not warm_up.is_compiled()
+    assert warm_up.compile_all() > 0 and warm_up.is_compiled()
+    state[:] = ['other sources']
+    assert not warm_up.is_compiled()
+
+
+def test_the_stamp_lies_beside_the_kernels_and_names_the_sources(tmp_path):
+    code = 'from gk_planner import warm_up; print(*warm_up._stamp())'
+    found = [subprocess.run([sys.executable, '-c', code], env={
+        'PYTHONPATH': str(CORE.parent), **variables}, capture_output=True, text=True,
+        check=True).stdout.split() for variables in ({}, {'NUMBA_CACHE_DIR': str(tmp_path)})]
+    assert found[0][1] == found[1][1] and len(found[0][1]) == 64
+    assert Path(found[0][0]).parent == CORE / '__pycache__'
+    assert Path(found[1][0]).is_relative_to(tmp_path)
