@@ -61,7 +61,7 @@ class Annotations:
 
     @classmethod
     def from_dict(cls, mapping: Mapping[str, Any], source: str = 'annotations') -> 'Annotations':
-        """Build from a mapping with the keys of the file; all of them may be left out.
+        """Build from a mapping with the keys of the file; each may be left out or None.
 
         Parameters
         ----------
@@ -83,7 +83,8 @@ class Annotations:
 
         def entries(key: str) -> list[tuple[Any, str]]:
             where = f'{source}: {key}'
-            values = yaml_input.sequence(fields.get(key, ()), where, error)
+            given = fields.get(key)
+            values = yaml_input.sequence(() if given is None else given, where, error)
             return [(value, f'{where}[{index}]') for index, value in enumerate(values)]
 
         return cls(

@@ -86,6 +86,10 @@ class Task:
             raise TaskError(f"{self.source}: trigger: must be 'action' or 'contact', "
                             f'got {shorten(self.trigger)}')
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what follows from the fields; it is worked out again where it is needed."""
+        return {spec.name: getattr(self, spec.name) for spec in dataclasses.fields(self)}
+
     def _check_names(self) -> None:
         for name in self.goal_names:
             if name in FORMULA_WORDS:
@@ -240,8 +244,8 @@ class Task:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What is well formed and yet probably not meant: constraints that forbid nothing."""
-        reasons = ((index, constraint, why_idle(constraint, self.feature_goals,
-                                                self.reversible, self.done))
+        reasons = ((index, constraint, why_idle(
+            constraint, self.feature_goals, self.site_goals, self.reversible, self.done))
                    for index, constraint in enumerate(self.constraints))
         return tuple(f"constraints[{index}] '{constraint.text}' has no effect: {reason}"
                      for index, constraint, reason in reasons if reason)

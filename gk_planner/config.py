@@ -7,6 +7,8 @@ them from :func:`dataclasses.fields`.
 from dataclasses import dataclass, field, fields
 import difflib
 import math
+import numbers
+import os
 from typing import Any, TypeVar
 
 from gk_planner.errors import ConfigError
@@ -89,10 +91,11 @@ class Config(Settings):
 def check_setting(spec: Any, value: Any) -> Any:
     """Return ``value`` as the type of the field, or raise a ConfigError that names the field."""
     kind = type(spec.default)
-    accepted: Any = {float: (int, float), int: int, bool: bool, str: str}[kind]
+    accepted: Any = {float: numbers.Real, int: numbers.Integral, bool: bool,
+                     str: (str, os.PathLike)}[kind]
     if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
         raise ConfigError(f'{spec.name}: expected {kind.__name__}, got {value!r}')
-    if kind is float and not math.isfinite(value):
+    if kind is float and not _is_finite(value):
         raise ConfigError(f'{spec.name}: must be finite, got {value!r}')
     choices, low, high = (spec.metadata[key] for key in ('choices', 'low', 'high'))
     if choices and value not in choices:
@@ -102,3 +105,10 @@ def check_setting(spec: Any, value: Any) -> Any:
     if high is not None and value > high:
         raise ConfigError(f'{spec.name}: must be at most {high}, got {value!r}')
     return kind(value)
+
+
+def _is_finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond all floating point numbers
+        return False

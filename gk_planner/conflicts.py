@@ -30,8 +30,6 @@ Bools = NDArray[np.bool_]
 
 # How many clauses of the formula are tried one by one before the states are searched instead.
 _MAX_CLAUSES = 2000
-# Memory for the states of one relaxed task; there are many of these.
-_MAX_BYTES = 100_000_000
 # How many reasons, or places, one sentence names.
 _MAX_NAMED = 4
 
@@ -48,12 +46,12 @@ def explain_infeasible(task: Task, legs: Legs, site_nodes: Sequence[IntArray], c
                        checkpoint: Checkpoint = proceed) -> InfeasibleError:
     """Return the error that names an irreducible conflict of an infeasible task.
 
-    If a relaxed task has too many states to search, the conflict is still one, but may have more
-    elements than it needs.
+    If the states of a relaxed task do not fit into ``task_memory``, the conflict is still one, but
+    may have more elements than it needs.
     """
     reached = _Reach.of(task, legs, site_nodes)
     elements = _elements(task, reached)
-    max_bytes = min(_MAX_BYTES, config.task_memory * 1_000_000)
+    max_bytes = config.task_memory * 1_000_000
 
     def conflicts(kept: list[Element]) -> bool:
         checkpoint()

@@ -105,7 +105,8 @@ def inherit(constraints: Sequence[Constraint],
 
 
 def why_idle(constraint: Constraint, feature_goals: Mapping[str, Sequence[int]],
-             reversible: Collection[int], done: Collection[int]) -> str | None:
+             placed: Collection[int], reversible: Collection[int],
+             done: Collection[int]) -> str | None:
     """Return why a constraint can never forbid anything, or None if it can."""
     conditions = feature_goals[constraint.condition_feature]
     controls = [goal for goal in feature_goals[constraint.control_feature]
@@ -113,6 +114,8 @@ def why_idle(constraint: Constraint, feature_goals: Mapping[str, Sequence[int]],
     if not controls:
         return 'no two different goals carry its features'
     feature = constraint.control_feature
+    if not any(goal in placed for goal in controls):
+        return f"no site carries a goal with the feature '{feature}'"
     if constraint.control_value == 1 and not any(goal in reversible for goal in controls):
         return f"no goal with the feature '{feature}' is reversible"
     if constraint.control_value == 0 and all(

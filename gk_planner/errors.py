@@ -145,6 +145,9 @@ class InfeasibleError(GkPlannerError):
         super().__init__(message, detail=detail)
         self.conflicts = conflicts
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message, self.conflicts), self.__dict__
+
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object that ``--json`` prints for an infeasible task."""
         return {'status': 'infeasible', 'reason': self.message, 'conflicts': self.conflicts}

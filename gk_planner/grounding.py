@@ -32,7 +32,7 @@ class Grounding:
     start_cell : int
         Cell of the robot.
     warnings : tuple of str
-        Sites that were moved to a free cell.
+        Sites in blocked cells: where they were moved, or that they are out of reach.
 
     """
 
@@ -73,8 +73,12 @@ class Grounding:
     def _action_nodes(self) -> tuple[Cells, ...]:
         moving = [cells if goal not in self.fixed_goals else cells[:0]
                   for goal, cells in enumerate(self.goal_cells)]
+        # At temperature > 0 how many options there are matters: one site does not hide another.
+        areas = moving if self.space.config.temperature == 0 else [
+            cells for cells, goal in zip(self.site_cells, self.task.site_goals, strict=True)
+            if goal not in self.fixed_goals]
         candidates = _union([np.array([self.start_cell]),
-                             *(self._border(cells, ways=(True,)) for cells in moving)])
+                             *(self._border(cells, ways=(True,)) for cells in areas)])
         return tuple(cells if cells.size <= 1 else  # its own border, and there may be thousands
                      np.intersect1d(cells, candidates, assume_unique=True) for cells in moving)
 
@@ -149,7 +153,7 @@ def ground(task: Task, space: BaseSpace, start: tuple[float, float],
 
 def site_cells_of(task: Task, space: BaseSpace,
                   warnings: list[str] | None = None) -> tuple[Cells, ...]:
-    """Return the free cells of every site; sites that had to be moved add a warning."""
+    """Return the free cells of every site; those in blocked cells add a warning."""
     found: list[str] = [] if warnings is None else warnings
     return tuple(_site_cells(task, index, space, found) for index in range(len(task.sites)))
 
@@ -159,10 +163,13 @@ def _site_cells(task: Task, index: int, space: BaseSpace, warnings: list[str]) -
     where = f'{task.source}: sites[{index}]'
     covered = _covered_cells(site, space, where)
     free = covered[space.free.ravel()[covered]]
-    if free.size or space.config.snap_radius == 0:
+    if free.size:
         return free
-    nearest = space.nearest_free(covered, space.config.snap_radius)
+    radius = space.config.snap_radius
+    nearest = space.nearest_free(covered, radius) if radius > 0 else None
     if nearest is None:
+        warnings.append(f"site '{site.name}' stands in a blocked cell and cannot be reached"
+                        + (f'; no free cell is within {radius:g} m' if radius > 0 else ''))
         return free
     cell, distance = nearest
     x, y = space.centres(np.array([cell]))[0]

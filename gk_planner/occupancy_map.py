@@ -7,6 +7,7 @@ Continuous cell coordinates (u along columns, v along rows) and metres are joine
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+import difflib
 import math
 import os
 from pathlib import Path
@@ -212,7 +213,12 @@ def _origin(value: object, where: str) -> tuple[float, float, float]:
 
 
 def _read_header(fields: Mapping[str, Any], source: str) -> _Header:
-    yaml_input.check_keys(fields, _KEYS, source, MapError)
+    # As for map_server, a file may say more; but not what is meant for a key that is missing.
+    missing = [key for key in _KEYS if key not in fields]
+    for key in fields.keys() - set(_KEYS):
+        if near := difflib.get_close_matches(key, missing, n=1, cutoff=0.8):
+            raise MapError(f"{source}: unknown key {yaml_input.shorten(key)}; did you mean "
+                           f"'{near[0]}'?")
 
     def share(key: str, default: float) -> float:
         value = yaml_input.number(fields.get(key, default), f'{source}: {key}', MapError, low=0)
@@ -224,7 +230,7 @@ def _read_header(fields: Mapping[str, Any], source: str) -> _Header:
         yaml_input.required(fields, key, source, MapError) for key in _KEYS[:3])
     if not isinstance(image, str) or not image:
         raise MapError(f'{source}: image: expected a file name, got {yaml_input.shorten(image)}')
-    negate, mode = fields.get('negate', 0), fields.get('mode', 'trinary')
+    negate, mode = fields.get('negate', 0), str(fields.get('mode', 'trinary')).lower()
     if not isinstance(negate, int) or negate not in (0, 1):
         raise MapError(f'{source}: negate: must be 0 or 1, got {yaml_input.shorten(negate)}')
     if mode not in _MODES:

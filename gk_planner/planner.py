@@ -8,15 +8,23 @@ from collections.abc import Iterable, Mapping
 import dataclasses
 import math
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gk_planner.base_space import BaseSpace
 from gk_planner.boolean_task import Site, Task
 from gk_planner.checkpoint import Checkpoint, proceed
-from gk_planner.errors import LimitError, RegroundError, StartError, TaskError
+from gk_planner.errors import (
+    GkPlannerError,
+    LimitError,
+    RegroundError,
+    StartError,
+    TaskError,
+)
 from gk_planner.formula import nearest
+from gk_planner.goal_kernel import IntArray
 from gk_planner.grounding import ground, Grounding
 from gk_planner.option_legs import OptionLegs
 from gk_planner.option_library import OptionLibrary
@@ -25,6 +33,9 @@ from gk_planner.results import Plan
 from gk_planner.task_solver import solve_on_legs
 from gk_planner.task_states import relevant_goals
 from gk_planner.waypoints import plan_options
+from gk_planner.yaml_input import name, point, shorten
+
+_Item = TypeVar('_Item')
 
 
 class Planner:
@@ -82,17 +93,19 @@ class Planner:
         start = start if start is not None else task.start
         if start is None:
             raise StartError(f'{task.source}: no start; give one with the call or in the task')
-        start = float(start[0]), float(start[1])
+        start = point(start, 'start', StartError)
         grounding = ground(task, self.base_space, start, start_tolerance)
-        plan = self._solve(task, grounding, start_tolerance, checkpoint)
         # Not a copy with this start: what follows from a task is kept with the object.
         self._last_task, self._last_start = task, start
-        return plan
+        return self._solve(task, grounding, start_tolerance, checkpoint)
 
     def reground(self, sites: Iterable[Mapping[str, Any]], removed: Iterable[str] = (),
                  start: tuple[float, float] | None = None,
                  done: Iterable[str] | None = None) -> Plan:
         """Move, add or remove sites of the last task and plan again.
+
+        The last task is the one planned last, even if it was infeasible. On any error it is kept
+        as it was.
 
         Parameters
         ----------
@@ -109,14 +122,20 @@ class Planner:
         Raises
         ------
         RegroundError
-            If there is no last task, a name is unknown, or a site brings a new feature set. The
-            last task is then kept as it was, as it is when the new one is infeasible.
+            If there is no last task, a name is unknown, or a site brings a new feature set.
+        GkPlannerError
+            As from :meth:`plan`.
 
         """
         if self._last_task is None:
             raise RegroundError('reground: there is no task yet; call plan first')
+        last = self._last_task, self._last_start
         task = regrounded(self._last_task, sites, removed, done)
-        return self.plan(task, start if start is not None else self._last_start)
+        try:
+            return self.plan(task, start if start is not None else self._last_start)
+        except GkPlannerError:
+            self._last_task, self._last_start = last
+            raise
 
     def _solve(self, task: Task, grounding: Grounding, start_tolerance: float,
                checkpoint: Checkpoint) -> Plan:
@@ -144,13 +163,15 @@ class Planner:
         else:
             # The nearest multiple, so that ties among sums of legs stay ties.
             completion_cost = config.option_cost - math.remainder(config.option_cost, COST_UNIT)
-        run = solve_on_legs(task, table, legs.site_nodes(), config,
+        site_nodes = legs.site_nodes()
+        run = solve_on_legs(task, table, site_nodes, config,
                             completion_cost=completion_cost, checkpoint=checkpoint)
         options = plan_options(run.way, legs, config.option_cost, start_tolerance)
         timing['task'] = _milliseconds(began)
 
         cost = float(np.sum([option.cost for option in options]))
         bound = cost if run.bound is None else min(run.bound, cost)
+        warnings += _out_of_reach(task, table.reachable(), site_nodes)
         plan = Plan(options, cost, run.optimal, bound, warnings, timing, run.value)
         if soft or run.optimal:
             return plan
@@ -167,6 +188,14 @@ def _check_size(grounding: Grounding, goals: Iterable[int], max_nodes: int) -> N
                          f'more than max_nodes {max_nodes}; leave out sites or raise max_nodes')
 
 
+def _out_of_reach(task: Task, is_reachable: NDArray[np.bool_],
+                  site_nodes: Iterable[IntArray]) -> tuple[str, ...]:
+    """Return a warning for each site in free cells that no way leads to."""
+    return tuple(f"site '{site.name}' cannot be reached"
+                 for site, nodes in zip(task.sites, site_nodes, strict=True)
+                 if nodes.size and not is_reachable[nodes].any())
+
+
 def regrounded(task: Task, sites: Iterable[Mapping[str, Any]], removed: Iterable[str],
                done: Iterable[str] | None) -> Task:
     """Return the task with sites replaced, added and removed, and with other goals done.
@@ -178,12 +207,13 @@ def regrounded(task: Task, sites: Iterable[Mapping[str, Any]], removed: Iterable
 
     """
     known = {site.name: site for site in task.sites}
-    for name in removed:
-        if name not in known:
-            raise RegroundError(f"reground: removed: no site '{name}'{nearest(name, known)}")
-        del known[name]
+    for index, gone in enumerate(_names(removed, 'reground: removed')):
+        if gone not in known:
+            raise RegroundError(
+                f"reground: removed[{index}]: no site '{gone}'{nearest(gone, known)}")
+        del known[gone]
     given: set[str] = set()
-    for index, fields in enumerate(sites):
+    for index, fields in enumerate(_listed(sites, 'reground: sites')):
         try:
             site = Site.from_dict(fields, f'reground: sites[{index}]')
         except TaskError as error:
@@ -205,12 +235,24 @@ def regrounded(task: Task, sites: Iterable[Mapping[str, Any]], removed: Iterable
 
 def _goal_indices(task: Task, names: Iterable[str]) -> list[int]:
     indices = []
-    for name in names:
-        if name not in task.goal_names:
-            hint = nearest(name, task.goal_names)
-            raise RegroundError(f"reground: done: no goal '{name}'{hint}")
-        indices.append(task.goal_names.index(name))
+    for goal in _names(names, 'reground: done'):
+        if goal not in task.goal_names:
+            hint = nearest(goal, task.goal_names)
+            raise RegroundError(f"reground: done: no goal '{goal}'{hint}")
+        indices.append(task.goal_names.index(goal))
     return indices
+
+
+def _names(values: Iterable[str], where: str) -> list[str]:
+    return [name(value, f'{where}[{index}]', RegroundError)
+            for index, value in enumerate(_listed(values, where))]
+
+
+def _listed(values: Iterable[_Item], where: str) -> list[_Item]:
+    """Return the items of anything that has some; a string is not a list of letters."""
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+        raise RegroundError(f'{where}: expected a list, got {shorten(values)}')
+    return list(values)
 
 
 def _milliseconds(began: float) -> float:

@@ -95,7 +95,9 @@ class Goal:
 
 
 def read_features(value: object, where: str) -> tuple[str, ...]:
-    """Return a list of different features, at least one."""
+    """Return a list or set of different features, at least one."""
+    if isinstance(value, set | frozenset):
+        value = sorted(value, key=str)
     features = tuple(name(feature, f'{where}[{index}]', TaskError)
                      for index, feature in enumerate(sequence(value, where, TaskError)))
     if not features:

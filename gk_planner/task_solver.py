@@ -321,6 +321,8 @@ def _checked_costs(values: ArrayLike, shape: tuple[int, ...], name: str) -> NDAr
         costs = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f'{name}: must be an array of numbers of shape {shape}') from None
+    if costs.size == 0:
+        costs = costs.reshape(shape if 0 in shape else -1)
     if costs.shape != shape:
         raise InputError(f'{name}: expected shape {shape} for {shape[0]} sites, '
                          f'got {costs.shape}')

@@ -32,6 +32,8 @@ _STANDARD = 'tag:yaml.org,2002:'
 _SCALARS = frozenset(_STANDARD + kind for kind in
                      ('str', 'int', 'float', 'bool', 'null', 'timestamp'))
 _NAME = re.compile(r'[A-Za-z_][A-Za-z0-9_.]*')
+# YAML 1.1, and so PyYAML, wants a point and a sign in 1.0e-3; everyone else writes 1e-3.
+_PLAIN_NUMBER = re.compile(r'[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+')
 _TAG = re.compile(r'(?:&\S+\s+)?(![^\s,\]}]*)')
 _TAGGED_FIELD = re.compile(r'([A-Za-z_][A-Za-z0-9_.]*)\s*:\s+(![^\s,\]}]*)[^\n]*\Z')
 
@@ -232,6 +234,9 @@ class _Reader:
         if node.tag not in _SCALARS:
             self.fail(node, field, f'YAML reads this as {shorten(kind)}, which has no meaning '
                       'here; quote it if it is text')
+        is_plain = isinstance(node, yaml.ScalarNode) and not node.style
+        if is_plain and kind == 'str' and _PLAIN_NUMBER.fullmatch(node.value):
+            return float(node.value)
         try:
             return self.constructor.construct_object(node)
         except (ValueError, KeyError, yaml.YAMLError):
@@ -277,9 +282,8 @@ def number(value: object, where: str, error: type[InputError], *,
            low: float | None = None, above: float | None = None) -> float:
     """Return a finite number, at least ``low`` and greater than ``above`` where given."""
     if isinstance(value, str):
-        # YAML 1.1 needs a point and a sign in 1.0e-3, so 1e-3 arrives as text.
         raise error(f'{where}: expected a number, got the text {shorten(value)}; '
-                    'write it without quotes and with a decimal point')
+                    'write it without quotes')
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise error(f'{where}: expected a number, got {shorten(value)}')
     try:

@@ -48,6 +48,11 @@ def test_all_keys_are_optional():
     assert Annotations.from_dict({}) == Annotations()
 
 
+def test_lists_without_entries():
+    assert Annotations.from_dict({'keep_out': None, 'weights': [], 'one_way': None}) == (
+        Annotations())
+
+
 @pytest.mark.parametrize('content, message', [
     ('weights: [{polygon: [[1, 1], [3, 1], [3, 2]], factor: 0.5}]',
      'weights[0].factor: must be at least 1'),
@@ -59,7 +64,7 @@ def test_all_keys_are_optional():
     ('weights: {}', 'weights: expected a list'),
     ('keep_out: [[[0, 0], [1, 1], [1, 0], [0, 1]]]', 'keep_out[0]: a polygon must'),
     ('keep_out: [[[0, 0], [1, x], [1, 0]]]', 'keep_out[0][1][1]: expected a number'),
-    ('keep_out:', 'keep_out: expected a list'),
+    ('keep_out: 0', 'keep_out: expected a list'),
     ('one_way: [[[0, 0], [0, 0]]]', 'one_way[0][1]: equals'),
     ('one_way: [[[0, 0]]]', 'one_way[0]: a polyline needs'),
     ('oneway: []', "unknown key 'oneway'; did you mean 'one_way'?"),

@@ -224,6 +224,7 @@ def test_defaults():
     ({'constraints': ['c(a^1, b^0)']}, "'a' is reversible"),
     ({'constraints': ['c(a^1, b^0)'], 'reversible': ['b']}, "'a' is reversible"),
     ({'constraints': ['b before a'], 'done': ['a']}, "'a' is done and irreversible"),
+    ({'constraints': ['a before z'], 'goals': {'z': ['z']}}, "no site carries a goal with"),
 ])
 def test_idle_constraints_are_warnings(fields, reason):
     warning, = Task.from_dict({'sites': AB, **fields}).warnings
@@ -246,6 +247,11 @@ def test_a_warning_looks_only_at_goals_that_inherit():
     fields = {'sites': [site('p', 'a', 'x'), site('q', 'a')], 'constraints': ['c(a^1, x^0)']}
     assert Task.from_dict({**fields, 'reversible': ['a.x']}).warnings != ()
     assert Task.from_dict({**fields, 'reversible': ['a']}).warnings == ()
+
+
+def test_features_may_be_a_set():
+    task = Task.from_dict({'sites': [{'name': 's', 'features': {'b', 'a'}}]})
+    assert (task.sites[0].features, task.goal_names) == (('a', 'b'), ('a.b',))
 
 
 def test_round_trip(office):

@@ -322,13 +322,13 @@ def test_no_png_of_an_infeasible_task(run, folder):
     (('plan', 'map.yaml', 'task.yaml', '--robot-radius', '-1'), 'robot_radius: must be at least'),
     (('plan', 'map.yaml', 'task.yaml', '--connectivity', '5'), 'connectivity: must be one of'),
     (('plan', 'map.yaml', 'task.yaml', '--start', '1'), '--start: expected 2 arguments'),
-    (('plan', 'map.yaml', 'task.yaml', '--start', 'nan', '1'), 'start (nan, 1) is outside'),
+    (('plan', 'map.yaml', 'task.yaml', '--start', 'nan', '1'), 'start[0]: must be finite'),
     (('plan', 'map.yaml', 'task.yaml', '--start', '2.25', '2'), 'is in a blocked cell'),
     (('plan', 'map.yaml', 'task.yaml', '--max-map-cells', '47'), '8 x 6'),
     (('plan', 'map.yaml', 'task.yaml', '--task-memory', '0', '--temperature', '1'),
      'raise task_memory'),
     (('plan', '.', 'task.yaml'), '.: cannot be read'),
-    (('plan', 'task.yaml', 'map.yaml'), "task.yaml: unknown key 'sites'"),
+    (('plan', 'task.yaml', 'map.yaml'), "task.yaml: the key 'image' is missing"),
     (('plan', 'map.pgm', 'task.yaml'), 'map.pgm: not UTF-8 text'),
 ])
 def test_bad_usage(arguments, words, run):
@@ -355,7 +355,7 @@ def test_bad_usage(arguments, words, run):
     ('resolution', 'true', 'resolution: expected a number, got True'),
     ('origin', '[0, 0]', 'origin: expected [x, y, yaw], got [0, 0]'),
     ('negate', '2', 'negate: must be 0 or 1, got 2'),
-    ('resolutoin', '1', "unknown key 'resolutoin'; did you mean 'resolution'?"),
+    ('ocupied_thresh', '0.7', "unknown key 'ocupied_thresh'; did you mean 'occupied_thresh'?"),
 ])
 def test_bad_map_fields(field, value, words, refuse, folder):
     fields = {'image': 'map.pgm', 'resolution': '0.5', 'origin': '[0, 0, 0]', field: value}

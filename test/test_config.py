@@ -1,9 +1,11 @@
 """Tests of the configuration: defaults, types, ranges, and names that do not exist."""
 
 import dataclasses
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+import numpy as np
 import pytest
 
 from gk_planner import Config
@@ -45,6 +47,7 @@ def test_every_field_has_a_description_and_a_sound_default(spec):
     ('clearance_weight', 0.5, 'at least 1'),
     ('annotations_file', 3, 'expected str'),
     ('temperature', -1, 'at least 0'),
+    ('temperature', 10**400, 'finite'),
     ('task_memory', -1, 'at least 0'),
     ('time_limit', 0.0, 'at least 0.1'),
     ('max_iterations', 0, 'at least 1'),
@@ -68,6 +71,13 @@ def test_whole_numbers_are_fine_for_metres(value):
     radius = Config(robot_radius=value).robot_radius
     assert radius == value
     assert type(radius) is float
+
+
+def test_numbers_of_numpy_and_paths_are_fine():
+    config = Config(connectivity=np.int64(4), robot_radius=np.float32(0.5),
+                    annotations_file=Path('floor.yaml'))
+    assert config == Config(connectivity=4, robot_radius=0.5, annotations_file='floor.yaml')
+    assert type(config.connectivity) is int and type(config.annotations_file) is str
 
 
 def test_unknown_names_are_refused_with_the_nearest():

@@ -345,6 +345,19 @@ def test_a_site_out_of_reach_among_many_goals_of_which_one_is_reversible():
     assert [entry['name'] for entry in caught.value.conflicts[1:]] == ['s39']
 
 
+def test_a_million_states_of_a_counting_formula_do_not_blur_the_conflict():
+    task = Task.from_dict({
+        'sites': [*({'name': f's{i}', 'features': ['red', f'f{i}']} for i in range(20)),
+                  {'name': 'lost', 'features': ['lost']}],
+        'constraints': ['lost before f3', 'f3 forbids f4', 'f5 before f6'],
+        'formula': '(exactly(5, red) | exactly(7, red)) & red.f3'})
+    site_costs, start_costs = np.ones((21, 21)), np.ones(21)
+    site_costs[:, 20] = start_costs[20] = INF
+    with pytest.raises(InfeasibleError) as caught:
+        solve_task(task, site_costs, start_costs)
+    assert [part['name'] for part in caught.value.conflicts[1:]] == ['lost', 'lost before f3']
+
+
 def test_explaining_can_be_stopped():
     task, ways, entry = two_chains(8), np.ones((8, 8)), np.ones(8)
     ways[:, 7] = entry[7] = INF

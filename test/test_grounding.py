@@ -198,7 +198,9 @@ def test_snapping(text, radius, expected):
     grounding = ground(task, space, start)
     assert cells_of(space, grounding.site_cells[0]) == [expected] * (expected is not None)
     if expected is None:
-        assert grounding.warnings == ()
+        warning, = grounding.warnings
+        assert warning.startswith("site 'hook' stands in a blocked cell and cannot be reached")
+        assert (f'within {radius:g} m' in warning) == (radius > 0)
         return
     distance = f'{math.dist((1, 1), expected):.3g}'
     x, y = (f'{number:.3f}' for number in space.grid_map.centre_of(*expected))

@@ -153,7 +153,7 @@ def test_header(tmp_path):
     ('origin', '[0, 0]', '[x, y, yaw]'), ('origin', '[0, 0, .inf]', 'origin[2]: must be finite'),
     ('origin', '[0, 0, 0, 0]', '[x, y, yaw]'), ('origin', 3, 'list'),
     ('negate', 2, '0 or 1'), ('negate', '[]', '0 or 1'), ('negate', 1.0, '0 or 1'),
-    ('mode', 'Trinary', 'trinary, scale, raw'), ('mode', '[]', 'trinary, scale, raw'),
+    ('mode', 'ternary', 'trinary, scale, raw'), ('mode', '[]', 'trinary, scale, raw'),
     ('occupied_thresh', 1.5, 'at most 1'), ('free_thresh', -0.1, 'at least 0'),
     ('free_thresh', 0.65, 'less than occupied_thresh'),
     ('occupied_tresh', 0.65, "did you mean 'occupied_thresh'"),
@@ -168,6 +168,14 @@ def test_wrong_fields(tmp_path, field, value, reason):
     assert caught.value.message.startswith(f'{path}: ')
     assert reason in caught.value.message
     assert field in caught.value.message
+
+
+def test_what_map_server_reads(tmp_path):
+    path = write(tmp_path, pgm([[100, 101]]), mode='Raw', resolution='5e-2',
+                 origin='[-1e-05, 1.5E+1, 0]', floor='ground', origin_frame='map')
+    grid_map = OccupancyMap.from_file(path)
+    assert grid_map.data.tolist() == [[100, -1]]
+    assert (grid_map.resolution, grid_map.origin) == (0.05, (-1e-5, 15.0, 0.0))
 
 
 def test_missing_image_and_directory(tmp_path):

@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import pickle
 
 from hypothesis import given, settings
 import hypothesis.strategies as st
@@ -225,21 +226,75 @@ def test_reground_solves_options_for_new_cells_only():
 
 
 def test_reground_needs_a_task():
-    planner, task, start = world('S#a')
+    planner, _, _ = world()
     with pytest.raises(RegroundError, match='there is no task yet; call plan first'):
         planner.reground([])
+
+
+def test_an_infeasible_task_can_be_regrounded():
+    planner, task, start = world('S#a')
     with pytest.raises(InfeasibleError):
         planner.plan(task, start)
-    with pytest.raises(RegroundError, match='there is no task yet'):
-        planner.reground([site('a', 0, 0)])
+    with pytest.raises(InfeasibleError):
+        planner.reground([], done=[])
+    assert visited(planner.reground([site('a', 0, 0)])) == ['a']
+
+
+def test_a_site_that_no_plan_can_use_is_named():
+    planner, _, start = world('''
+        S..#.
+        ..##a
+    ''')
+    task = Task.from_dict({'sites': [
+        site('lost', 4, 0, 'a'), site('wall', 3, 0, 'a'), site('near', 1, 0, 'a')]})
+    plan = planner.plan(task, start)
+    assert visited(plan) == ['near']
+    assert plan.warnings == ("site 'wall' stands in a blocked cell and cannot be reached",
+                             "site 'lost' cannot be reached")
+
+
+def test_above_temperature_zero_a_site_does_not_hide_its_neighbour():
+    planner, _, start = world('S..a', temperature=1.0)
+
+    def value(*places):
+        return planner.plan(Task.from_dict({'sites': [
+            site(f'a{x}', x, 0, 'a') for x in places]}), start).value
+
+    expected = -math.log((math.exp(-value(2)) + math.exp(-value(3))) / 2)
+    assert value(2, 3) == pytest.approx(expected)
+
+
+def test_tasks_and_their_errors_can_be_sent_to_other_processes():
+    planner, task, start = world('S.a')
+    plan = planner.plan(task, start)
+    again = pickle.loads(pickle.dumps(task))
+    assert again == task == copy.deepcopy(task)
+    assert planner.plan(again, start).cost == plan.cost
+    with pytest.raises(InfeasibleError) as caught:
+        planner.plan(Task.from_dict({'sites': [site('a', 1, 0)], 'formula': 'false'}), start)
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert (type(error), error.to_dict()) == (InfeasibleError, caught.value.to_dict())
+
+
+@pytest.mark.parametrize(('start', 'message'), [
+    ((1,), r'start: expected a point \[x, y\]'), ('ab', 'start: expected a list'),
+    ((None, 1), r'start\[0\]: expected a number'), ((1, math.inf), r'start\[1\]: must be finite')])
+def test_a_start_that_is_no_point(start, message):
+    planner, task, _ = world()
+    with pytest.raises(StartError, match=message):
+        planner.plan(task, start)
 
 
 @pytest.mark.parametrize(('sites', 'removed', 'done', 'message'), [
     ([site('d', 1, 1, 'd')], (), None,
      r"sites\[0\]\.features: site 'd' brings the new feature set \['d'\]; that is a new task"),
     ([site('a', 1, 1), site('b', 1, 1, 'b', 'red')], (), None, r'sites\[1\]\.features'),
-    ([], ['machin'], None, r"removed: no site 'machin'; did you mean 'machine'\?"),
-    ([], ['machine', 'machine'], None, "removed: no site 'machine'"),
+    ([], ['machin'], None, r"removed\[0\]: no site 'machin'; did you mean 'machine'\?"),
+    ([], 'machine', None, "removed: expected a list, got 'machine'"),
+    ([], [1], None, r'removed\[0\]: expected a name, got 1'),
+    (None, (), None, 'sites: expected a list, got None'),
+    ([], (), 'a', "done: expected a list, got 'a'"),
+    ([], ['machine', 'machine'], None, r"removed\[1\]: no site 'machine'"),
     ([], (), ['macine'], r"done: no goal 'macine'; did you mean 'machine'\?"),
     ([{'name': 'a', 'position': [1, 1]}], (), None, r'sites\[0\].*features'),
     ([site('a', 1, 1), site('a', 2, 1)], (), None, r"sites\[1\]\.name: 'a' is given twice"),
