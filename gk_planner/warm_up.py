@@ -8,11 +8,11 @@ after this the first plan of a user is as fast as any other.
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+import platform
 import sys
 import time
 from typing import Any
 
-from llvmlite.binding import get_host_cpu_name
 import numba
 import numpy as np
 
@@ -45,7 +45,7 @@ def compile_all() -> float:
 def _stamp() -> tuple[Path, str]:
     """Return a file beside the compiled kernels, and what they depend on."""
     sources = [file.read_bytes() for file in sorted(Path(__file__).parent.glob('*.py'))]
-    machine = f'{sys.version} {numba.__version__} {get_host_cpu_name()}'.encode()
+    machine = f'{sys.version} {numba.__version__} {platform.node()}'.encode()
     return (Path(str(shortest_paths.stats.cache_path), 'gk_planner.compiled'),
             sha256(b'\0'.join([machine, *sources])).hexdigest())
 

@@ -31,6 +31,10 @@ def generate_launch_description() -> LaunchDescription:
             description='task file to start with; the robot starts at its start. "\'\'": no '
             'task, and the robot starts at x, y of sim_params_file'),
         DeclareLaunchArgument(
+            'params_file',
+            default_value=PathJoinSubstitution([SHARE, 'config', 'sim_planner.yaml']),
+            description='YAML file with the parameters of the planner'),
+        DeclareLaunchArgument(
             'sim_params_file', default_value=PathJoinSubstitution([SHARE, 'config', 'sim.yaml']),
             description='YAML file with the parameters of the world'),
         DeclareLaunchArgument(
@@ -43,7 +47,8 @@ def generate_launch_description() -> LaunchDescription:
         # In a scope of its own: there, no map is to be served.
         GroupAction([IncludeLaunchDescription(
             PathJoinSubstitution([SHARE, 'launch', 'planner.launch.py']),
-            launch_arguments={'map': ''}.items())]),
+            launch_arguments={'map': '',
+                              'params_file': LaunchConfiguration('params_file')}.items())]),
         Node(
             package='gk_planner', executable='sim_node', name='gk_sim',
             namespace=LaunchConfiguration('namespace'), output='screen', on_exit=Shutdown(),

@@ -15,8 +15,8 @@ FOREIGN = {'rviz2', 'map_server', 'lifecycle_manager'}
 CONTRACT = {
     'planner.launch.py': {'namespace', 'use_sim_time', 'params_file', 'map', 'task', 'rviz',
                           'autostart', 'log_level'},
-    'sim.launch.py': {'namespace', 'use_sim_time', 'map', 'task', 'sim_params_file',
-                      'log_level'},
+    'sim.launch.py': {'namespace', 'use_sim_time', 'params_file', 'map', 'task',
+                      'sim_params_file', 'log_level'},
 }
 
 
@@ -200,6 +200,7 @@ def test_world_and_planner_share_task_namespace_and_time(share):
     assert Path(world['task']).name == Path(world['map']).name == 'office.yaml'
     assert world['publish_clock'] is values['use_sim_time'] is True
     assert 'use_sim_time' not in world
+    assert values['robot_radius'] == 0.2, 'the simulated robot keeps off the walls'
 
 
 def test_a_value_that_is_no_choice_is_refused(share):
