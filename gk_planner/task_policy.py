@@ -22,7 +22,7 @@ from gk_planner.checkpoint import Checkpoint, proceed
 from gk_planner.errors import NotConvergedError
 from gk_planner.goal_kernel import build_goal_kernel, FloatArray, IntArray, Legs, node_starts
 from gk_planner.task_states import SubsetStates, TaskStates
-from gk_planner.task_table import GraphTable, SubsetTable, Table
+from gk_planner.task_table import GraphTable, SubsetTable, Table, Way
 
 # Relative change of values below which the iteration ends.
 _TOLERANCE = 1e-12
@@ -117,8 +117,11 @@ class TaskPolicy:
 
     def rollout(self, state: int | None = None, node: int | None = None) -> list[Jump]:
         """Follow the best (most probable) option until the formula holds, or no way is left."""
-        return self._jumps(*self.table.follow(self.costs, self._row(node), self._state(state),
-                                              self.soft))
+        return self._jumps(*self.follow(state, node))
+
+    def follow(self, state: int | None = None, node: int | None = None) -> Way:
+        """Return the same as :meth:`rollout` as arrays of the table."""
+        return self.table.follow(self.costs, self._row(node), self._state(state), self.soft)
 
     def _jumps(self, columns: NDArray[np.uint64], states: IntArray, totals: FloatArray,
                ) -> list[Jump]:

@@ -70,11 +70,8 @@ class TaskSolution:
     nodes: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
 
-class Stop(NamedTuple):
-    """A jump to a node of given legs, which flips its bit or passes over a done site."""
-
-    node: int
-    flips: bool
+# A jump to a node of given legs, and whether it flips its bit or passes over a done site.
+Stop = tuple[int, bool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +138,10 @@ def solve_on_legs(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]
     """
     reachable = legs.reachable()
     goals = _goals_that_matter(task, legs, reachable, prune, soft=config.temperature > 0)
-    nodes = np.flatnonzero(reachable & _is_among(task, goals)[legs.node_goal])
+    takes_part = reachable
+    if len(goals) < len(task.goals):
+        takes_part = reachable & _is_among(task, goals)[legs.node_goal]
+    nodes = takes_part.nonzero()[0]
     kept = legs.restricted(nodes)
     if len(goals) > _MANY_BITS and decided_by_clauses(task, kept) is False:
         raise explain_infeasible(task, legs, site_nodes, config, checkpoint)
@@ -199,12 +199,12 @@ def _by_table(problem: _Problem) -> TaskRun | None:
     policy = solve_task_policy(states, legs, completion_cost=completion_cost, soft=soft,
                                max_sweeps=config.max_iterations, max_bytes=max_bytes,
                                checkpoint=checkpoint)
-    way = policy.rollout()
+    places, n_nodes = nodes.tolist(), len(nodes)
+    way = tuple([(places[column % n_nodes], column < n_nodes)
+                 for column in policy.follow().columns.tolist()])
     if not way:
         return None
-    places = nodes.tolist()
-    return TaskRun(tuple([Stop(places[jump.node], jump.flips) for jump in way]), not soft,
-                   0.0 if soft else None, policy, nodes)
+    return TaskRun(way, not soft, 0.0 if soft else None, policy, nodes)
 
 
 def _by_engine(problem: _Problem) -> TaskRun | None:
@@ -213,7 +213,7 @@ def _by_engine(problem: _Problem) -> TaskRun | None:
                           time_limit=config.time_limit, checkpoint=checkpoint)
     if run is None:
         return None
-    return TaskRun(tuple(Stop(node, True) for node in nodes[list(run.nodes)].tolist()),
+    return TaskRun(tuple((node, True) for node in nodes[list(run.nodes)].tolist()),
                    run.optimal, None if run.optimal else run.bound, None, nodes)
 
 
@@ -280,14 +280,15 @@ def solve_task(task: Task, site_costs: ArrayLike, start_costs: ArrayLike,
     run = solve_on_legs(task, legs, site_nodes, config, completion_cost=config.option_cost,
                         prune=True if soft else None)
     names = _node_names(task)
-    cost, row = 0.0, legs.entry
+    cost, origin = 0.0, -1
     for node, flips in run.way:
-        cost += row.item(node) + (config.option_cost if flips else 0.0)
-        row = legs.flip[node]
+        cost += legs.entry.item(node) if origin < 0 else legs.flip.item(origin, node)
+        cost += config.option_cost if flips else 0.0
+        origin = node
     return TaskSolution(cost, tuple([names[node] for node, flips in run.way if flips]),
                         run.optimal, cost if run.bound is None else min(run.bound, cost),
                         run.value, run.policy,
-                        tuple([names[node] for node in run.nodes]) if run.policy else ())
+                        tuple([names[node] for node in run.nodes.tolist()]) if run.policy else ())
 
 
 def legs_of_sites(task: Task, between: NDArray[np.float64], entry: NDArray[np.float64],
@@ -326,7 +327,7 @@ def _checked_costs(values: ArrayLike, shape: tuple[int, ...], name: str) -> NDAr
     if costs.shape != shape:
         raise InputError(f'{name}: expected shape {shape} for {shape[0]} sites, '
                          f'got {costs.shape}')
-    if not (costs >= 0).all():
+    if not np.minimum.reduce(costs, axis=None, initial=0.0) >= 0:  # NaN is the least
         raise InputError(f'{name}: entries must be >= 0 or inf, not negative or NaN')
     return costs
 
@@ -338,18 +339,20 @@ def _is_metric(legs: Legs, may_return: bool) -> bool:
     """
     if len(legs.entry) > _MAX_TRIANGLE_CHECK:
         return False
-    return bool(_obeys_triangle(np.vstack([legs.flip, legs.entry]), may_return))
+    return bool(_obeys_triangle(legs.flip, legs.entry, may_return))
 
 
 @njit(cache=True, nogil=True)
-def _obeys_triangle(costs: NDArray[np.float64], may_return: bool) -> bool:
-    """costs[i, j] <= costs[i, k] + costs[k, j], where the last row is the start."""
-    for origin in range(costs.shape[0]):
-        for middle in range(costs.shape[1]):
-            first = costs[origin, middle] if may_return or origin != middle else 0.0
-            for end in range(costs.shape[1]):
+def _obeys_triangle(costs: NDArray[np.float64], entry: NDArray[np.float64], may_return: bool,
+                    ) -> bool:
+    """costs[i, j] <= costs[i, k] + costs[k, j], also where i is the start."""
+    for origin in range(-1, entry.size):
+        row = entry if origin < 0 else costs[origin]
+        for middle in range(entry.size):
+            first = row[middle] if may_return or origin != middle else 0.0
+            for end in range(entry.size):
                 second = costs[middle, end] if may_return or middle != end else 0.0
-                direct = costs[origin, end] if may_return or origin != end else 0.0
+                direct = row[end] if may_return or origin != end else 0.0
                 if first + second < direct * (1 - _ROUNDING):
                     return False
     return True

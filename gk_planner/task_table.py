@@ -167,10 +167,19 @@ def _least(costs: FloatArray, node: int, n_ends: np.uint64, ends: Columns, to_go
     return least
 
 
+@njit(cache=True, nogil=True)
 def _gains(costs: FloatArray) -> FloatArray:
     """exp(-q) with the least q of every row factored out; this one comes last in the row."""
-    nearest = costs.min(axis=1, keepdims=True, initial=_LARGEST)
-    return np.hstack([np.exp(nearest - costs), nearest])
+    n_rows, n_columns = costs.shape
+    gains = np.empty((n_rows, n_columns + 1))
+    for row in range(n_rows):
+        nearest = _LARGEST
+        for column in range(n_columns):
+            nearest = min(nearest, costs[row, column])
+        for column in range(n_columns):
+            gains[row, column] = math.exp(nearest - costs[row, column])
+        gains[row, n_columns] = nearest
+    return gains
 
 
 @njit(cache=True, nogil=True, inline='always')
@@ -493,8 +502,8 @@ def _outlook_subsets(masks: SubsetMasks, node_start: IntArray | None, places: ND
 def _follow_subsets(masks: SubsetMasks, node_start: IntArray | None, places: NDArray[np.uint32],
                     costs: FloatArray, row: FloatArray, values: FloatArray, hops: Hops,
                     state: int, soft: bool) -> tuple[Columns, IntArray, FloatArray]:
-    columns, states = [np.uint64(0) for _ in range(0)], [0 for _ in range(0)]
-    totals = [0.0 for _ in range(0)]
+    columns, states = np.empty(row.size, dtype=np.uint64), np.empty(row.size, dtype=np.int64)
+    totals, n_jumps = np.empty(row.size), 0
     ends, targets = np.empty(row.size, dtype=np.uint64), np.empty(row.size, dtype=np.int64)
     sums, hops_to_go = np.empty(row.size), np.empty(row.size, dtype=np.int32)
     while True:
@@ -502,8 +511,7 @@ def _follow_subsets(masks: SubsetMasks, node_start: IntArray | None, places: NDA
                                hops_to_go)
         best = _rank_ways(row, n_ends, ends, targets, sums, hops_to_go, soft)[-1]
         if best < 0:
-            return np.array(columns), np.array(states), np.array(totals)
-        columns.append(ends[best])
-        states.append(targets[best])
-        totals.append(sums[best])
+            return columns[:n_jumps], states[:n_jumps], totals[:n_jumps]
+        columns[n_jumps], states[n_jumps], totals[n_jumps] = ends[best], targets[best], sums[best]
+        n_jumps += 1
         state, row = targets[best], costs[ends[best]]
