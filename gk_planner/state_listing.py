@@ -250,8 +250,9 @@ def _mark(rules: TaskRules, masks: SubsetMasks) -> None:
             else:
                 free |= _ONE << np.uint64(bit)
     # The bits that the last operator asks for, if it asks for all of its operands.
-    n_last, low, _ = steps[-1]
-    asks_all = low == n_last + _bit_count(literals[-1, 0, 0]) + _bit_count(literals[-1, 1, 0])
+    n_last, low, high = steps[-1]
+    n_operands = n_last + _bit_count(literals[-1, 0, 0]) + _bit_count(literals[-1, 1, 0])
+    asks_all = low == n_operands and high != ODD
     asked = literals[-1, 0, 0] if asks_all else np.uint64(0)
     stack = np.empty(len(steps), dtype=np.int64)
     words = np.empty((1, 1), dtype=np.uint64)

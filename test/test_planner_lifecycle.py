@@ -150,7 +150,8 @@ class TestFirstRequests:
         process = bench.start('planner_node', parameters=FAST,
                               env={'NUMBA_CACHE_DIR': str(tmp_path / 'kernels')})
         Planner(bench).wait_active()
-        bench.wait_until(lambda: list((tmp_path / 'kernels').rglob('*.nbi')), 'a kernel')
+        # At a low priority, which beside other tests is next to nothing.
+        bench.wait_until(lambda: list((tmp_path / 'kernels').rglob('*.nbi')), 'a kernel', 300.0)
         assert process.log.count('compiling kernels') == 1
 
     def test_before_map_and_pose(self, bench):

@@ -1,6 +1,7 @@
 """Task states against breadth-first search over all bit vectors, and beyond 64 goals."""
 
 from functools import cache
+from itertools import combinations
 import tracemalloc
 
 from hypothesis import given, settings
@@ -68,6 +69,41 @@ def test_states_and_flips_equal_breadth_first_search(seed):
     assert states.is_acyclic == (not task.reversible)
     if states.is_acyclic:
         assert (states.flip_target > states.flip_source).all()
+
+@settings(max_examples=300, deadline=None)
+@given(seeds)
+def test_marked_sets_equal_breadth_first_search(seed):
+    task = random_task(seed, max_goals=6, reversible=False)
+    takes_part = np.random.default_rng(seed).random(len(task.goals)) < 0.7
+    check_marks(task, tuple(np.flatnonzero(takes_part).tolist()))
+
+
+@pytest.mark.parametrize('formula', [
+    'true', 'false', 'g0', '!g0', 'true ^ g0', 'g0 ^ g1', 'g0 ^ g1 ^ true', 'g0 ^ !g1', 'g0 -> g1',
+    'g0 <-> g1', 'g0 & g1', 'g0 & !g1', '!(g0 & g1)', 'g0 & (g1 | g2)', 'g0 & (g1 ^ g2)',
+    'g0 & true', 'g0 & false', 'g0 | false', 'all(f)', 'atleast(2, f)', 'exactly(2, f)',
+    'atmost(1, f)', 'g0 & !all(f)', 'atleast(3, f) ^ g0'])
+@pytest.mark.parametrize('done', [[], ['g1']])
+def test_marked_sets_of_every_operator(formula, done):
+    goals = {f'g{goal}': ['f', f'g{goal}'] for goal in range(3)}
+    task = Task.from_dict({
+        'sites': [{'name': name, 'features': features} for name, features in goals.items()],
+        'goals': goals, 'formula': formula, 'done': done})
+    for n_goals in range(4):
+        for taking_part in combinations(range(3), n_goals):
+            check_marks(task, taking_part)
+
+
+def check_marks(task, goals):
+    states = subset_states(task, goals, BYTES)
+    depth, flips = breadth_first(task, goals)
+    marked = {tuple(int(bit) for bit in states.bits(state)): state
+              for state in states.numbers().tolist()}
+    assert marked.keys() == depth.keys() and len(states) == len(depth)
+    assert {(bits, goal) for bits, state in marked.items() for bit, goal in enumerate(goals)
+            if int(states.masks.next[state]) >> bit & 1} == {
+                (bits, goal) for bits, goal, _ in flips}
+    assert all(states.accepting[state] == accepts(task, bits) for bits, state in marked.items())
 
 
 @settings(max_examples=100, deadline=None)
