@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from gk_planner.errors import LimitError
 from gk_planner.goal_kernel import FloatArray, IntArray, JumpGraph
 from gk_planner.state_listing import SubsetMasks
-from gk_planner.task_states import SubsetStates
+from gk_planner.task_states import asked_goals, SubsetStates
 
 Hops = NDArray[Any]  # of int32, or uint8 where bits are few
 Columns = NDArray[np.uint64]  # unsigned: no check for a negative index in the innermost loop
@@ -114,6 +114,15 @@ class SubsetTable:
 
     What a state reads thus lies together; what it writes is where the states before it read.
 
+    Parameters
+    ----------
+    states : SubsetStates
+        The sets.
+    node_start : ndarray of int or None
+        The first node of every goal, and the number of nodes; None if goals have one node each.
+    max_bytes : int
+        Memory that it may take.
+
     Raises
     ------
     LimitError
@@ -131,12 +140,15 @@ class SubsetTable:
         n_values = int(_number_places(states.masks.next, self._node_start, self._places))
         _check_size(n_values, 9, max_bytes)
         self._values = np.zeros(n_values)  # as it is in accepting states
+        # Where only the full set accepts, all ways are equally long; their hops are left at 0.
+        self._counts_hops = not asked_goals(states.task).issuperset(states.goals)
         self._hops = np.zeros(n_values, dtype=np.uint8)
 
     def sweep(self, costs: FloatArray, soft: bool, first: int, last: int) -> float:
         """Back up some states, larger sets first; one sweep is exact."""
         _sweep_subsets(self._masks, self._node_start, self._places, costs,
-                       _gains(costs) if soft else None, self._values, self._hops, first, last)
+                       _gains(costs) if soft else None, self._values, self._hops,
+                       self._counts_hops, first, last)
         return 0.0
 
     def outlook(self, row: FloatArray, state: int, soft: bool) -> Outlook:
@@ -417,7 +429,7 @@ def _ways_of_bits(masks: SubsetMasks, node_start: IntArray | None, places: NDArr
 @njit(cache=True, nogil=True)
 def _sweep_subsets(masks: SubsetMasks, node_start: IntArray | None, places: NDArray[np.uint32],
                    costs: FloatArray, gains: FloatArray | None, values: FloatArray, hops: Hops,
-                   first: int, last: int) -> None:
+                   counts_hops: bool, first: int, last: int) -> None:
     """Back up the stands of some sets, larger ones first."""
     n_columns = costs.shape[1]
     ends, states = np.empty(n_columns, dtype=np.uint64), np.empty(n_columns, dtype=np.int64)
@@ -429,8 +441,8 @@ def _sweep_subsets(masks: SubsetMasks, node_start: IntArray | None, places: NDAr
         if not masks.reached[state] or masks.accepting[state]:
             continue
         if gains is None:
-            fewest, most = _least_of_set(masks, node_start, places, costs_to, values, hops, state,
-                                         least)
+            fewest, most = _least_of_set(masks, node_start, places, costs_to, values, hops,
+                                         counts_hops, state, least)
         if gains is not None or fewest < most:
             n_ends = _ways_of_bits(masks, node_start, places, values, hops, state, ends, states,
                                    to_go, hops_to_go)
@@ -453,19 +465,18 @@ def _sweep_subsets(masks: SubsetMasks, node_start: IntArray | None, places: NDAr
                 else:
                     value = log_options + _log_sum(costs, gains, node, n_ends, ends, to_go, z,
                                                    gains[node, -1] + soonest)
-                n_hops = np.int32(0)
-                if value < np.inf:
-                    n_hops = fewest if fewest == most else _fewest_hops(
+                values[place] = value
+                if counts_hops and value < np.inf:
+                    hops[place] = fewest if fewest == most else _fewest_hops(
                         costs, node, n_ends, ends, to_go, hops_to_go,
                         value if gains is None else _LARGEST)
-                values[place], hops[place] = value, n_hops
                 place += _ONE
 
 
 @njit(cache=True, nogil=True, inline='always')
 def _least_of_set(masks: SubsetMasks, node_start: IntArray | None, places: NDArray[np.uint32],
-                  costs_to: FloatArray, values: FloatArray, hops: Hops, state: int,
-                  least: FloatArray) -> tuple[np.int32, np.int32]:
+                  costs_to: FloatArray, values: FloatArray, hops: Hops, counts_hops: bool,
+                  state: int, least: FloatArray) -> tuple[np.int32, np.int32]:
     """min_o [q + v] at every node, done or not; returns the fewest and most hops of a way on."""
     n_nodes = np.uint64(least.size)
     for node in range(_ZERO, n_nodes, _ONE):
@@ -480,7 +491,7 @@ def _least_of_set(masks: SubsetMasks, node_start: IntArray | None, places: NDArr
             to_go = values[place]
             for node in range(_ZERO, n_nodes, _ONE):
                 least[node] = min(least[node], costs_to[end, node] + to_go)
-            if to_go < np.inf:
+            if counts_hops and to_go < np.inf:
                 n_hops = np.int32(hops[place] + 1)
                 fewest, most = min(fewest, n_hops), max(most, n_hops)
             place += _ONE
