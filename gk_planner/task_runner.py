@@ -106,6 +106,11 @@ class TaskRunner:
         return self._planning.planner is not None and self._position is not None
 
     @property
+    def is_planning(self) -> bool:
+        """Whether a task is being planned for the first time."""
+        return bool(self._candidates)
+
+    @property
     def pose_is_stale(self) -> bool:
         """Whether no position has come for too long."""
         return self._monitor.is_stale

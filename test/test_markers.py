@@ -9,6 +9,7 @@ from std_msgs.msg import Header
 from visualization_msgs.msg import Marker
 
 from gk_planner import BaseSpace, Planner, Task
+from gk_planner.errors import InfeasibleError
 from gk_planner.execution import Execution
 from gk_planner.occupancy_map import OccupancyMap
 from gk_planner.ros import markers
@@ -46,6 +47,12 @@ def test_the_site_of_the_plan_is_current_and_then_done(execution):
     assert np.allclose(colours(execution), [CURRENT, PENDING, PENDING], atol=1e-6)
     execution.arrived()
     assert np.allclose(colours(execution), [DONE, DONE, CURRENT], atol=1e-6)
+
+
+def test_sites_are_drawn_while_there_is_no_way(execution):
+    execution.infeasible(InfeasibleError('no way', []))
+    assert execution.current is None
+    assert np.allclose(colours(execution), [PENDING] * 3, atol=1e-6)
 
 
 def test_labels_have_name_and_bit_above_the_site(execution):

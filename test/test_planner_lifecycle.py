@@ -177,6 +177,22 @@ class TestFirstRequests:
         _, planner, _ = started(bench, task_file=file)
         assert planner.wait_state(S.EXECUTING).goals == ['a', 'b']
 
+    def test_a_task_file_takes_no_place_that_is_taken(self, bench, tmp_path):
+        file = tmp_path / 'task.yaml'
+        file.write_text(yaml.safe_dump(TASK))
+        world = World(bench)
+        bench.start('planner_node', parameters={**FAST, 'task_file': file})
+        planner = Planner(bench)
+        planner.wait_active()
+        planner.wait_pose(world.pose)
+        stamp = world.map(FLOOR)
+        # Before the file or after it, whichever is first: this one is to stay.
+        answer = bench.wait_until(lambda: (answer := planner.set_task(
+            {'sites': TASK['sites'][:1]})).success and answer)
+        planner.wait_map(stamp)
+        world.pose = (3.5, 0.5)
+        assert planner.wait_state(S.SUCCEEDED, answer.task_id).goals == ['a']
+
     def test_a_bad_task_file_is_named(self, bench, tmp_path):
         _, planner, process = started(bench, task_file=tmp_path / 'none.yaml')
         bench.wait_until(lambda: 'task_file: ' in process.log)

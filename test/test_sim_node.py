@@ -195,10 +195,11 @@ def walls(floor):
     Image.fromarray(cells).save(floor.with_suffix('.pgm'))
 
 
-@pytest.mark.parametrize(('start', 'place'), [
-    ((0.6, 0.6), (0.6, 0.6)), ((0.125, 0.625), (0.375, 0.625)), ((-1.0, 0.0), (0.375, 0.125))])
-def test_the_robot_starts_where_it_is_free(bench, floor, walls, start, place):
-    sim = Sim(bench, floor, x=start[0], y=start[1])
+@pytest.mark.parametrize(('start', 'radius', 'place'), [
+    ((0.6, 0.6), 0.2, (0.6, 0.6)), ((0.125, 0.625), 0.2, (0.375, 0.625)),
+    ((-1.0, 0.0), 0.2, (0.375, 0.125)), ((-1.0, 0.0), 0.3, (0.625, 0.125))])
+def test_the_robot_starts_where_it_has_room(bench, floor, walls, start, radius, place):
+    sim = Sim(bench, floor, x=start[0], y=start[1], start_clearance=radius)
     bench.wait_until(lambda: sim.track, 'odometry')
     assert sim.track[0] == pytest.approx(place) and 'not free' not in sim.process.log
 

@@ -14,7 +14,7 @@ class LoggedBench(Bench):
 
     def __init__(self, **settings):
         self.lines = []
-        self._log = TaskLog(self.lines.append)
+        self._log = TaskLog(self.lines.append, lambda line: self.lines.append(f'warning: {line}'))
         super().__init__(**settings)
 
     def status_changed(self, execution):
@@ -73,7 +73,7 @@ def test_a_world_without_a_way(start):
     bench.data[:, 6] = 100
     bench.map()
     infeasible, = bench.news()
-    assert infeasible.startswith('task-1: infeasible: ')
+    assert infeasible.startswith('warning: task-1: infeasible: ')
     bench.data[:] = 0
     bench.map()
     assert bench.news() == ['task-1: planned again (the map changed): a, b; 8.0 m']

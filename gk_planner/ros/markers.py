@@ -30,7 +30,8 @@ def task_markers(execution: Execution, header: Header) -> MarkerArray:
     for index, (site, goal) in enumerate(
             zip(execution.task.sites, execution.task.site_goals, strict=True)):
         state = states[goal]
-        if state is GoalState.CURRENT and site.name != execution.current.site:
+        current = execution.current
+        if state is GoalState.CURRENT and (current is None or site.name != current.site):
             state = GoalState.PENDING  # another way to do the current goal
         corners = site.region or (site.position,)
         place = _centre([corner for corner in corners if corner is not None])

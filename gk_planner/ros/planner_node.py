@@ -222,10 +222,17 @@ class PlannerNode(LifecycleNode):
             if self.config.pose_source != 'pose':
                 self._runner.tick(self._now())
             if self._task_file and self._is_active and self._runner.is_ready:
-                file, self._task_file = self._task_file, ''
-                self._start_file(file)
+                self._start_file()
 
-    def _start_file(self, file: str) -> None:
+    def _start_file(self) -> None:
+        """Start the task of the file, unless somebody has asked for another one before."""
+        if self._runner.is_planning:
+            return
+        file, self._task_file = self._task_file, ''
+        if self._runner.execution is not None:
+            self.get_logger().info('task_file: not started, because another task has begun')
+            return
+
         def reply(plan: Plan | None, error: GkPlannerError | None, task_id: str) -> None:
             if error is not None:
                 self.get_logger().error(f'task_file: {error.message}')

@@ -45,7 +45,7 @@ class Publisher:
         self._cost_to_go = cost_to_go
         self._said: Callable[[TaskStatus], None] = lambda status: None
         self._ended: Callable[[Execution], None] = lambda execution: None
-        self._log = TaskLog(node.get_logger().info)
+        self._log = TaskLog(node.get_logger().info, node.get_logger().warning)
         self._plan_pub = node.create_publisher(PlanMsg, '~/plan', _LATCHED)
         self._status_pub = node.create_publisher(TaskStatus, '~/status', _LATCHED)
         self._waypoints_pub = node.create_publisher(Path, '~/waypoints', _LATCHED)
@@ -87,7 +87,7 @@ class Publisher:
         if execution is None:
             return
         self._log.tell(execution)
-        if execution.current is not None:
+        if execution.current is not None or execution.state is TaskState.INFEASIBLE:
             self._markers_pub.publish(markers.task_markers(execution, self.header()))
 
     def say_status(self, execution: Execution | None) -> None:

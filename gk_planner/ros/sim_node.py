@@ -16,6 +16,7 @@ from rosgraph_msgs.msg import Clock
 
 from gk_planner import errors
 from gk_planner.annotations import polygon_cells
+from gk_planner.base_space import BaseSpace
 from gk_planner.boolean_task import Task
 from gk_planner.config import Config, setting, Settings
 from gk_planner.errors import ConfigError, GkPlannerError, InputError
@@ -43,6 +44,7 @@ class SimConfig(Settings):
     task: str = setting('', 'task file whose start is the start of the robot')
     x: float = setting(0.0, 'start of the robot, without a task; the nearest free cell', unit='m')
     y: float = setting(0.0, 'start of the robot, without a task; the nearest free cell', unit='m')
+    start_clearance: float = setting(0.2, 'how far that cell is from walls', low=0.0, unit='m')
     yaw: float = setting(0.0, 'heading at the start', unit='rad')
     rate: float = setting(20.0, 'odometry messages per second', low=1.0, high=1000.0, unit='Hz')
     planner: str = setting('gk_planner', 'name of the planner node whose path is followed')
@@ -68,9 +70,11 @@ class SimNode(Node):
         self.config = config
         self._map = OccupancyMap.from_file(config.map)
         self._blocked = self._map.data.copy()
+        space = BaseSpace(self._map, Config(robot_radius=config.start_clearance))
         start = Task.from_file(config.task).start if config.task else None
+        is_free = start is None or _has_room(space, start)
         if start is None:
-            start = self._nearest_free((config.x, config.y))
+            start = _nearest_free(space, (config.x, config.y))
         self._robot = PathFollower(parameters.read(self, RobotConfig), *start, config.yaw)
         self._seconds = 0.0
         self._wall = time.monotonic()
@@ -93,22 +97,12 @@ class SimNode(Node):
                           clock=ClockOfNode(clock_type=ClockType.STEADY_TIME))
         self.get_logger().info(f'{os.path.basename(config.map)}: {self._map.cols} x '
                                f'{self._map.rows} cells, robot at ({start[0]:g}, {start[1]:g})')
-        if start != self._nearest_free(start):
+        if not is_free:
             self.get_logger().warning(f'the start of the task, ({start[0]:g}, {start[1]:g}), is '
                                       'not free in this world')
 
     def stop(self) -> None:
         """Nothing waits here."""
-
-    def _nearest_free(self, place: tuple[float, float]) -> tuple[float, float]:
-        """Return the place itself if it is free, else the centre of the nearest free cell."""
-        is_free = (self._map.data >= 0) & (self._map.data < Config.occupied_threshold)
-        cell = self._map.cell_of(*place)
-        if not is_free.any() or (cell is not None and is_free[cell]):
-            return place
-        (col, row), cells = self._map.to_grid(place)[0] - 0.5, np.argwhere(is_free)
-        nearest = np.square(cells - (row, col)).sum(axis=1).argmin()
-        return self._map.centre_of(*cells[nearest].tolist())
 
     def _step(self) -> None:
         now = time.monotonic()
@@ -171,6 +165,21 @@ class SimNode(Node):
         if self.config.publish_clock:
             stamp.sec, stamp.nanosec = int(self._seconds), int(self._seconds % 1 * 1e9)
         return conversions.header('map', stamp)
+
+
+def _has_room(space: BaseSpace, place: tuple[float, float]) -> bool:
+    cell = space.grid_map.cell_of(*place)
+    return cell is not None and bool(space.free[cell])
+
+
+def _nearest_free(space: BaseSpace, place: tuple[float, float]) -> tuple[float, float]:
+    """Return the place itself if it is free, else the centre of the nearest free cell."""
+    cells = np.argwhere(space.free)
+    if not cells.size or _has_room(space, place):
+        return place
+    (col, row) = space.grid_map.to_grid(place)[0] - 0.5
+    nearest = np.square(cells - (row, col)).sum(axis=1).argmin()
+    return space.grid_map.centre_of(*cells[nearest].tolist())
 
 
 def main() -> int:

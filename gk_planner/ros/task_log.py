@@ -7,6 +7,7 @@ from gk_planner.results import PlannedOption
 
 _SHOWN = 6  # options of a plan
 _QUIET = (TaskState.PLANNING, TaskState.EXECUTING)
+_BAD = (TaskState.INFEASIBLE, TaskState.FAILED)
 
 
 class TaskLog:
@@ -14,13 +15,13 @@ class TaskLog:
 
     Parameters
     ----------
-    say : callable
-        Takes a line.
+    say, warn : callable
+        Take a line; ``warn`` one that somebody should look after.
 
     """
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    def __init__(self, say: Callable[[str], None], warn: Callable[[str], None]) -> None:
+        self._say, self._warn = say, warn
         self._task_id = ''
         self._bits: list[bool] = []
         self._replans = 0
@@ -28,27 +29,31 @@ class TaskLog:
 
     def tell(self, execution: Execution) -> None:
         """Log what has changed since the last time."""
-        for text in self._news(execution):
-            self._say(f'{execution.task_id}: {text}')
+        for is_bad, text in self._news(execution):
+            line = f'{execution.task_id}: {text}'
+            if is_bad:
+                self._warn(line)
+            else:  # a line of its own: for rclpy the severity belongs to the line
+                self._say(line)
 
-    def _news(self, execution: Execution) -> Iterator[str]:
+    def _news(self, execution: Execution) -> Iterator[tuple[bool, str]]:
         if execution.task_id != self._task_id:
             if execution.plan is None:
                 return  # still being planned, perhaps in vain
             self._task_id, self._bits = execution.task_id, list(execution.task.initial_bits)
             self._replans, self._state = 0, TaskState.EXECUTING
-            yield _itinerary(execution)
+            yield False, _itinerary(execution)
         flips = [f"{goal} {'done' if done else 'undone'}" for goal, done, was in
                  zip(execution.task.goal_names, execution.bits, self._bits, strict=True)
                  if done != was]
         if flips:
             current = execution.current
-            yield ', '.join(flips) + (
+            yield False, ', '.join(flips) + (
                 f', next {_place(current)}, {current.cost:.1f} m' if current is not None else '')
         if execution.replans > self._replans:
-            yield f'planned again ({execution.replan_reason}): {_itinerary(execution)}'
+            yield False, f'planned again ({execution.replan_reason}): {_itinerary(execution)}'
         if execution.state is not self._state and execution.state not in _QUIET:
-            yield execution.state.name.lower() + (
+            yield execution.state in _BAD, execution.state.name.lower() + (
                 f': {execution.message}' if execution.message else '')
         self._bits, self._replans = list(execution.bits), execution.replans
         self._state = execution.state
