@@ -15,7 +15,6 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gk_planner.boolean_task import Task
 from gk_planner.checkpoint import Checkpoint, proceed
@@ -23,10 +22,9 @@ from gk_planner.config import Config
 from gk_planner.constraints import inherit
 from gk_planner.dnf import Clause, clauses, is_satisfiable
 from gk_planner.errors import InfeasibleError, LimitError
+from gk_planner.feasibility import Bools, can_be_accepted
 from gk_planner.goal_kernel import IntArray, Legs
-from gk_planner.task_states import reachable_states, relevant_goals, TaskStates
-
-Bools = NDArray[np.bool_]
+from gk_planner.task_states import reachable_states, relevant_goals
 
 # How many clauses of the formula are tried one by one before the states are searched instead.
 _MAX_CLAUSES = 2000
@@ -150,36 +148,14 @@ def _can_be_done(task: Task, reach: _Reach, relaxed: set[Element], max_bytes: in
     if _is_closed(reach):
         goals = relevant_goals(task, goals, drop_harmful=True)
     states = reachable_states(task, goals, max_bytes, checkpoint)
-    return _search(states, reach, on_the_spot, checkpoint)
+    return can_be_accepted(states, reach.place_goal, reach.flip, reach.through, on_the_spot,
+                           passes_done=reach.passes_done, checkpoint=checkpoint)
 
 
 def _is_closed(reach: _Reach) -> bool:
     """Whether no stop opens a way, so that goals which cannot matter need no visit."""
     ways = reach.flip.astype(np.float32)
     return not reach.passes_done and bool(((ways @ ways[:-1])[~reach.flip] == 0).all())
-
-
-def _search(states: TaskStates, reach: _Reach, on_the_spot: dict[int, Bools],
-            checkpoint: Checkpoint) -> bool:
-    """Return whether some accepting state can be stood in."""
-    flip, through = (ways.astype(np.float32) for ways in (reach.flip, reach.through))
-    there = np.zeros((len(states), len(reach.place_goal)), dtype=bool)
-    there[0, -1] = True
-    n_found = 0
-    while there.sum() > n_found and not there[states.accepting].any():
-        n_found = int(there.sum())
-        for bit, goal in enumerate(states.goals):
-            checkpoint()
-            nodes = reach.nodes(goal)
-            chosen = states.flip_bit == bit
-            source, target = states.flip_source[chosen], states.flip_target[chosen]
-            if goal in on_the_spot:
-                there[target] |= there[source] & on_the_spot[goal]
-            there[target[:, None], nodes] |= there[source] @ flip[:, nodes] > 0
-            if reach.passes_done and goal not in states.task.reversible:
-                done = np.flatnonzero(states.is_set(bit) & ~states.accepting)
-                there[done[:, None], nodes] |= there[done] @ through[:, nodes] > 0
-    return bool(there[states.accepting].any())
 
 
 def _can_by_clauses(task: Task, reach: _Reach, on_the_spot: dict[int, Bools]) -> bool | None:

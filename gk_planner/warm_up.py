@@ -6,6 +6,7 @@ after this the first plan of a user is as fast as any other.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 import platform
@@ -19,6 +20,7 @@ import numpy as np
 from gk_planner.base_space import BaseSpace
 from gk_planner.boolean_task import Task
 from gk_planner.config import Config
+from gk_planner.errors import InfeasibleError
 from gk_planner.grid_shortest_path import shortest_paths
 from gk_planner.occupancy_map import OccupancyMap
 from gk_planner.planner import Planner
@@ -66,6 +68,10 @@ def warm_up(temperatures: tuple[float, ...] = (0.0, 1.0)) -> float:
     many = Task.from_dict({'sites': [_site(f's{i}', f'g{i}') for i in range(30)],
                            'constraints': [f'g{i} before g{i + 1}' for i in range(29)]})
     solve_task(many, np.ones((30, 30)), np.ones(30))
+    circle = Task.from_dict({'sites': [_site('a', 'a'), _site('b', 'b')], 'reversible': ['a'],
+                             'constraints': ['a before b', 'b before a']})
+    with suppress(InfeasibleError):
+        solve_task(circle, np.ones((2, 2)), np.ones(2))
     return time.perf_counter() - began
 
 
