@@ -1,6 +1,7 @@
 """gk_planner: optimal plans for logical errands on an occupancy grid (LS-GKDP)."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,14 +18,16 @@ _MODULES = {'BaseSpace': 'base_space', 'Config': 'config', 'Plan': 'results', 'P
             'Task': 'boolean_task', 'TaskSolution': 'task_solver', 'solve_task': 'task_solver'}
 
 
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for, so that executables start at once."""
-    if name not in _MODULES:
+if not TYPE_CHECKING:  # which knows all names from the imports above
+    def __getattr__(name: str) -> Any:
+        """Import a public name when it is first asked for, so that executables start at once."""
+        if name in _MODULES:
+            value = getattr(import_module(f'{__name__}.{_MODULES[name]}'), name)
+            globals()[name] = value
+            return value
+        if not name.startswith('_') and find_spec(f'{__name__}.{name}'):
+            return import_module(f'{__name__}.{name}')
         raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-    value = getattr(import_module(f'{__name__}.{_MODULES[name]}'), name)
-    globals()[name] = value
-    return value
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gk_planner.annotations import Annotations, keep_out_mask, one_way_forbidden, weight_field
 from gk_planner.config import Config
 from gk_planner.errors import InputError, MapError, StartError
-from gk_planner.floor import inflated, possible_moves
+from gk_planner.floor import inflated, possible_moves, reached_from
 from gk_planner.moves import DCOL, DROW
 from gk_planner.occupancy_map import OccupancyMap, UNKNOWN
 
@@ -126,6 +126,10 @@ class BaseSpace:
         if nearest is None:
             raise StartError(f'{place} is in a blocked cell')
         return nearest[0]
+
+    def reached_from(self, cell: int) -> NDArray[np.bool_]:
+        """Return for every cell whether moves lead there from a cell."""
+        return np.asarray(reached_from(cell, self.moves, self.offsets))
 
     def nearest_free(self, cells: NDArray[np.int64], radius: float) -> tuple[int, float] | None:
         """Return the free cell nearest to any of the cells, and its distance in metres.

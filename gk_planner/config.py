@@ -11,7 +11,10 @@ import numbers
 import os
 from typing import Any, TypeVar
 
+import numpy as np
+
 from gk_planner.errors import ConfigError
+from gk_planner.yaml_input import shorten
 
 _Some = TypeVar('_Some', bound='Settings')
 
@@ -91,19 +94,21 @@ class Config(Settings):
 def check_setting(spec: Any, value: Any) -> Any:
     """Return ``value`` as the type of the field, or raise a ConfigError that names the field."""
     kind = type(spec.default)
-    accepted: Any = {float: numbers.Real, int: numbers.Integral, bool: bool,
+    accepted: Any = {float: numbers.Real, int: numbers.Integral, bool: (bool, np.bool_),
                      str: (str, os.PathLike)}[kind]
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
     if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
-        raise ConfigError(f'{spec.name}: expected {kind.__name__}, got {value!r}')
+        raise ConfigError(f'{spec.name}: expected {kind.__name__}, got {shorten(value)}')
     if kind is float and not _is_finite(value):
-        raise ConfigError(f'{spec.name}: must be finite, got {value!r}')
+        raise ConfigError(f'{spec.name}: must be finite, got {shorten(value)}')
     choices, low, high = (spec.metadata[key] for key in ('choices', 'low', 'high'))
     if choices and value not in choices:
-        raise ConfigError(f'{spec.name}: must be one of {choices}, got {value!r}')
+        raise ConfigError(f'{spec.name}: must be one of {choices}, got {shorten(value)}')
     if low is not None and value < low:
-        raise ConfigError(f'{spec.name}: must be at least {low}, got {value!r}')
+        raise ConfigError(f'{spec.name}: must be at least {low}, got {shorten(value)}')
     if high is not None and value > high:
-        raise ConfigError(f'{spec.name}: must be at most {high}, got {value!r}')
+        raise ConfigError(f'{spec.name}: must be at most {high}, got {shorten(value)}')
     return kind(value)
 
 

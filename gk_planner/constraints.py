@@ -115,7 +115,7 @@ def why_idle(constraint: Constraint, feature_goals: Mapping[str, Sequence[int]],
         return 'no two different goals carry its features'
     feature = constraint.control_feature
     if not any(goal in placed for goal in controls):
-        return f"no site carries a goal with the feature '{feature}'"
+        return 'no site carries a goal that it could forbid'
     if constraint.control_value == 1 and not any(goal in reversible for goal in controls):
         return f"no goal with the feature '{feature}' is reversible"
     if constraint.control_value == 0 and all(

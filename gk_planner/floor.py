@@ -69,3 +69,19 @@ def possible_moves(free: NDArray[np.bool_], connectivity: int) -> NDArray[np.uin
                          | (down & west & south[col]) << 6 | (down & east & south[col + 2]) << 7)
             moves[row, col] = bits * here[col + 1]
     return moves
+
+
+@njit(cache=True, nogil=True)
+def reached_from(start: int, moves: NDArray[np.uint8], offsets: NDArray[np.int64],
+                 ) -> NDArray[np.bool_]:
+    """Return the cells to which moves lead from a cell."""
+    reached = np.zeros(moves.size, dtype=np.bool_)
+    reached[start] = True
+    pending = [start]
+    while pending:
+        cell = pending.pop()
+        for move in range(offsets.size):
+            if (moves[cell] >> move) & 1 and not reached[cell + offsets[move]]:
+                reached[cell + offsets[move]] = True
+                pending.append(cell + offsets[move])
+    return reached

@@ -216,7 +216,7 @@ def _read_header(fields: Mapping[str, Any], source: str) -> _Header:
     # As for map_server, a file may say more; but not what is meant for a key that is missing.
     missing = [key for key in _KEYS if key not in fields]
     for key in fields.keys() - set(_KEYS):
-        if near := difflib.get_close_matches(key, missing, n=1, cutoff=0.8):
+        if near := difflib.get_close_matches(key.lower(), missing, n=1, cutoff=0.7):
             raise MapError(f"{source}: unknown key {yaml_input.shorten(key)}; did you mean "
                            f"'{near[0]}'?")
 

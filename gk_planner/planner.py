@@ -4,7 +4,7 @@ This file reads as the algorithm (paper, Algorithm 2, in the affordance subspace
 module of its own.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 import dataclasses
 import math
 import time
@@ -171,7 +171,7 @@ class Planner:
 
         cost = float(np.sum([option.cost for option in options]))
         bound = cost if run.bound is None else min(run.bound, cost)
-        warnings += _out_of_reach(task, table.reachable(), site_nodes)
+        warnings += _out_of_reach(grounding, goals, table.reachable(), site_nodes)
         plan = Plan(options, cost, run.optimal, bound, warnings, timing, run.value)
         if soft or run.optimal:
             return plan
@@ -188,12 +188,24 @@ def _check_size(grounding: Grounding, goals: Iterable[int], max_nodes: int) -> N
                          f'more than max_nodes {max_nodes}; leave out sites or raise max_nodes')
 
 
-def _out_of_reach(task: Task, is_reachable: NDArray[np.bool_],
-                  site_nodes: Iterable[IntArray]) -> tuple[str, ...]:
-    """Return a warning for each site in free cells that no way leads to."""
-    return tuple(f"site '{site.name}' cannot be reached"
-                 for site, nodes in zip(task.sites, site_nodes, strict=True)
-                 if nodes.size and not is_reachable[nodes].any())
+def _out_of_reach(grounding: Grounding, goals: Iterable[int], is_reachable: NDArray[np.bool_],
+                  site_nodes: Sequence[IntArray]) -> tuple[str, ...]:
+    """Return a warning for each site in free cells that no way leads to.
+
+    Only sites without a node in reach are in doubt: they may have none because they lie inside
+    another site of their goal. Then it counts whether the floor leads there.
+    """
+    task = grounding.task
+    doubtful = [site for site, goal in enumerate(task.site_goals)
+                if goal in goals and goal not in grounding.fixed_goals
+                and grounding.site_cells[site].size and not is_reachable[site_nodes[site]].any()]
+    if not doubtful:
+        return ()
+    floor = grounding.space.reached_from(grounding.start_cell)
+    is_contact = task.trigger == 'contact'
+    return tuple(f"site '{task.sites[site].name}' cannot be reached" for site in doubtful
+                 if (is_contact and site_nodes[site].size)
+                 or not floor[grounding.site_cells[site]].any())
 
 
 def regrounded(task: Task, sites: Iterable[Mapping[str, Any]], removed: Iterable[str],

@@ -122,7 +122,7 @@ def solve_on_legs(task: Task, legs: Legs, site_nodes: Sequence[NDArray[np.int64]
         q_sigma of one completion, in the unit of the legs.
     prune : bool or None
         Leave out goals that cannot matter; right if the legs obey the triangle inequality. None:
-        find out whether they do.
+        find out whether they do (at temperature > 0: whether no stop opens a way).
     beyond_table : bool
         Search tasks that are too large for a table.
     checkpoint : callable
@@ -182,7 +182,7 @@ def _goals_that_matter(task: Task, legs: Legs, reachable: NDArray[np.bool_], pru
         return possible
     relevant = relevant_goals(task, possible, drop_harmful=not soft)
     if relevant == possible or prune or (
-            prune is None and _is_metric(legs, bool(task.reversible))):
+            prune is None and _is_metric(legs, bool(task.reversible), soft)):
         return relevant
     return tuple(goal for goal in possible if goal not in task.done - task.reversible)
 
@@ -278,7 +278,7 @@ def solve_task(task: Task, site_costs: ArrayLike, start_costs: ArrayLike,
     if task.is_done:
         return TaskSolution(0.0, (), True, 0.0, 0.0 if soft else None)
     run = solve_on_legs(task, legs, site_nodes, config, completion_cost=config.option_cost,
-                        prune=True if soft else None)
+                        prune=None)
     names = _node_names(task)
     cost, origin = 0.0, -1
     for node, flips in run.way:
@@ -320,7 +320,7 @@ def _node_names(task: Task) -> list[str]:
 def _checked_costs(values: ArrayLike, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
     try:
         costs = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f'{name}: must be an array of numbers of shape {shape}') from None
     if costs.size == 0:
         costs = costs.reshape(shape if 0 in shape else -1)
@@ -332,14 +332,18 @@ def _checked_costs(values: ArrayLike, shape: tuple[int, ...], name: str) -> NDAr
     return costs
 
 
-def _is_metric(legs: Legs, may_return: bool) -> bool:
+def _is_metric(legs: Legs, may_return: bool, soft: bool) -> bool:
     """Whether no stop at a third site makes a way cheaper, so that idle goals cannot help.
 
-    What it costs to stay at a site counts only if a goal can be completed again.
+    What it costs to stay at a site counts only if a goal can be completed again. ``soft``: only
+    whether there is a way counts, and not what it costs.
     """
     if len(legs.entry) > _MAX_TRIANGLE_CHECK:
         return False
-    return bool(_obeys_triangle(legs.flip, legs.entry, may_return))
+    flip, entry = legs.flip, legs.entry
+    if soft:
+        flip, entry = (np.where(np.isfinite(costs), 0.0, np.inf) for costs in (flip, entry))
+    return bool(_obeys_triangle(flip, entry, may_return))
 
 
 @njit(cache=True, nogil=True)

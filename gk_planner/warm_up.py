@@ -58,6 +58,7 @@ def warm_up(temperatures: tuple[float, ...] = (0.0, 1.0)) -> float:
     for temperature in temperatures:
         for space in _spaces(temperature):
             planner = Planner(space)
+            space.reached_from(0)
             for task in _tasks():
                 planner.plan(task, (0.5, 0.5))
             # The same floor with one cell less: options are repaired.

@@ -234,7 +234,8 @@ class _Reader:
         if node.tag not in _SCALARS:
             self.fail(node, field, f'YAML reads this as {shorten(kind)}, which has no meaning '
                       'here; quote it if it is text')
-        is_plain = isinstance(node, yaml.ScalarNode) and not node.style
+        length = node.end_mark.index - node.start_mark.index  # with a tag, if it has one
+        is_plain = isinstance(node, yaml.ScalarNode) and length == len(node.value)
         if is_plain and kind == 'str' and _PLAIN_NUMBER.fullmatch(node.value):
             return float(node.value)
         try:

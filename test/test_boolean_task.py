@@ -224,7 +224,7 @@ def test_defaults():
     ({'constraints': ['c(a^1, b^0)']}, "'a' is reversible"),
     ({'constraints': ['c(a^1, b^0)'], 'reversible': ['b']}, "'a' is reversible"),
     ({'constraints': ['b before a'], 'done': ['a']}, "'a' is done and irreversible"),
-    ({'constraints': ['a before z'], 'goals': {'z': ['z']}}, "no site carries a goal with"),
+    ({'constraints': ['a before z'], 'goals': {'z': ['z']}}, "no site carries a goal that it"),
 ])
 def test_idle_constraints_are_warnings(fields, reason):
     warning, = Task.from_dict({'sites': AB, **fields}).warnings

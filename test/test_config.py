@@ -1,6 +1,7 @@
 """Tests of the configuration: defaults, types, ranges, and names that do not exist."""
 
 import dataclasses
+import os
 from pathlib import Path
 
 from hypothesis import given
@@ -10,6 +11,7 @@ import pytest
 
 from gk_planner import Config
 from gk_planner.errors import ConfigError
+from gk_planner.yaml_input import shorten
 
 FIELDS = dataclasses.fields(Config)
 
@@ -56,7 +58,7 @@ def test_a_wrong_value_is_refused_with_its_field(name, value, words):
     with pytest.raises(ConfigError, match=words) as caught:
         Config(**{name: value})
     assert caught.value.message.startswith(f'{name}: ')
-    assert repr(value) in caught.value.message
+    assert shorten(value) in caught.value.message
 
 
 @pytest.mark.parametrize('spec', FIELDS, ids=lambda spec: spec.name)
@@ -78,6 +80,21 @@ def test_numbers_of_numpy_and_paths_are_fine():
                     annotations_file=Path('floor.yaml'))
     assert config == Config(connectivity=4, robot_radius=0.5, annotations_file='floor.yaml')
     assert type(config.connectivity) is int and type(config.annotations_file) is str
+    assert Config(unknown_is_free=np.bool_(True)).unknown_is_free is True
+
+
+def test_a_path_is_taken_as_the_system_does(tmp_path):
+    (tmp_path / 'floor.yaml').touch()
+    entry, = os.scandir(tmp_path)
+    assert Config(annotations_file=entry).annotations_file == str(tmp_path / 'floor.yaml')
+    with pytest.raises(ConfigError, match='annotations_file: expected str'):
+        Config(annotations_file=next(os.scandir(os.fsencode(tmp_path))))
+
+
+@pytest.mark.parametrize('name', ['robot_radius', 'connectivity'])
+def test_a_number_too_long_to_print_is_refused(name):
+    with pytest.raises(ConfigError, match=name):
+        Config(**{name: 10 ** 5000})
 
 
 def test_unknown_names_are_refused_with_the_nearest():

@@ -157,6 +157,7 @@ def test_header(tmp_path):
     ('occupied_thresh', 1.5, 'at most 1'), ('free_thresh', -0.1, 'at least 0'),
     ('free_thresh', 0.65, 'less than occupied_thresh'),
     ('occupied_tresh', 0.65, "did you mean 'occupied_thresh'"),
+    ('moed', 'raw', "did you mean 'mode'"), ('Mode', 'raw', "did you mean 'mode'"),
 ])
 def test_wrong_fields(tmp_path, field, value, reason):
     path = write(tmp_path, pgm([[0]]), **{field: value} if field != 'image' else {})

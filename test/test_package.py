@@ -31,6 +31,10 @@ def test_public_names_come_when_asked_for():
                             'print("numpy" in sys.modules)'], capture_output=True, text=True,
                            check=True)
     assert ended.stdout.strip() == 'False'
+    ended = subprocess.run([sys.executable, '-c', 'import gk_planner; '
+                            'print(gk_planner.errors.TaskError.__name__)'],
+                           capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == 'TaskError'
 
 
 @pytest.fixture(scope='module')

@@ -253,6 +253,32 @@ def test_a_site_that_no_plan_can_use_is_named():
                              "site 'lost' cannot be reached")
 
 
+@pytest.mark.parametrize('temperature', [0.0, 1.0])
+@pytest.mark.parametrize('trigger', ['action', 'contact'])
+def test_a_site_walled_in_beside_another_is_named(temperature, trigger):
+    planner, _, start = world("""
+        S...b#..
+        .....###
+    """, temperature=temperature)
+    room = {'name': 'room', 'features': ['a'], 'region': [[6, 1], [8, 1], [8, 2], [6, 2]]}
+    task = Task.from_dict({'sites': [site('near', 1, 0, 'a'), room], 'trigger': trigger})
+    assert planner.plan(task, start).warnings == ("site 'room' cannot be reached",)
+    done = Task.from_dict({'sites': [site('near', 1, 0, 'a'), room, site('b', 2, 0)],
+                           'trigger': trigger, 'done': ['a']})
+    assert planner.plan(done, start).warnings == (), 'nothing is to be done there'
+
+
+def test_a_site_that_begins_inside_another_can_be_reached():
+    planner, _, start = world("""
+        S.....b#...
+        .......#...
+        .......#...
+    """)
+    wide = {'name': 'wide', 'features': ['a'], 'region': [[4, 1], [10, 1], [10, 2], [4, 2]]}
+    over = {'name': 'over', 'features': ['a'], 'region': [[2, 0], [7, 0], [7, 3], [2, 3]]}
+    assert planner.plan(Task.from_dict({'sites': [wide, over]}), start).warnings == ()
+
+
 def test_above_temperature_zero_a_site_does_not_hide_its_neighbour():
     planner, _, start = world('S..a', temperature=1.0)
 

@@ -179,6 +179,19 @@ def test_results_are_python_scalars():
     assert all(type(name) is str for name in solution.sequence)
 
 
+def test_above_temperature_zero_an_idle_stop_may_open_the_way():
+    costs = [[0, 1, INF], [INF, 0, 1], [INF, INF, 0]]
+    for temperature in (0.0, 1.0):
+        solution = solve_task(letters('a b c', formula='a & c'), costs, [0, INF, INF],
+                              Config(temperature=temperature))
+        assert solution.sequence == ('a', 'b', 'c')
+
+
+def test_a_number_beyond_all_floats_is_named():
+    with pytest.raises(InputError, match='site_costs: must be an array of numbers'):
+        solve_task(letters('a'), [[10 ** 400]], [1])
+
+
 def test_above_temperature_zero_the_most_probable_way_is_told():
     costs = np.array([[0, 1], [5, 0.0]])
     solution = solve_task(letters('a b'), costs, [2, 3], Config(temperature=1))

@@ -262,6 +262,7 @@ def test_number_out_of_range():
 def test_numbers_that_only_yaml_1_1_takes_for_text(load):
     assert load("a: [1e3, -5e-2, +.5E+1, 1.e0, '1e3', e3, 1e, 0x1e3, 1e3x]") == {
         'a': [1000.0, -0.05, 5.0, 1.0, '1e3', 'e3', '1e', 0x1e3, '1e3x']}
+    assert load('a: !!str 1e3') == {'a': '1e3'}
 
 
 def test_number_as_text_tells_how_to_write_it():

@@ -12,6 +12,8 @@ import threading
 
 from gk_planner.warm_up import is_compiled
 
+_CHILD = 'import os; os.nice(10); from gk_planner.warm_up import compile_all; compile_all()'
+
 
 class Compiler:
     """Compiles what is missing, once after an installation.
@@ -29,14 +31,18 @@ class Compiler:
 
     def start(self) -> None:
         """Look what is missing, and compile it at a low priority."""
-        if self._process is not None or is_compiled():
+        try:
+            if self._process is not None or is_compiled():
+                return
+            # -P and the path of this process: the same package, whatever the present folder is.
+            self._process = subprocess.Popen(
+                [sys.executable, '-P', '-c', _CHILD],
+                env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)},
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        except OSError as error:
+            self._say(f'kernels are compiled when they are needed: {error}')
             return
         self._say('compiling kernels, once after an installation; plans take longer until then')
-        # -P and the path of this process: the same package, whatever the present folder is.
-        self._process = subprocess.Popen(
-            ['nice', sys.executable, '-P', '-m', 'gk_planner.warm_up'],
-            env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)},
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         threading.Thread(target=self._tell_end, args=[self._process], daemon=True).start()
 
     def stop(self) -> None:
