@@ -85,20 +85,27 @@ def best_moves(grid: Grid, value: NDArray[np.float64], step_scale: float,
 
     Moves that differ by rounding only are ties, so that paths do not depend on it.
     """
+    moves, offsets, weight = grid
     direction = np.full(cells.size, NO_WAY, dtype=np.uint8)
+    straight, diagonal = step_scale, step_scale * _SQRT2
     for index in range(cells.size):
         cell = cells[index]
         if value[cell] == np.inf:
             continue
-        best = np.inf
-        for move in range(grid.offsets.size):
-            other = cell + grid.offsets[move]
-            if (grid.moves[cell] >> move) & 1 and value[other] < np.inf:
-                candidate = step_scale * step_cost(grid, cell, move) + value[other]
-                tie = min(TIE * (1.0 + abs(best)), LARGEST_TIE * step_scale)
-                if direction[index] == NO_WAY or candidate < best - tie:
-                    best = candidate
-                    direction[index] = move
+        best, limit = np.uint8(NO_WAY), np.inf
+        for move in range(offsets.size):
+            if not (moves[cell] >> move) & 1:
+                continue
+            other = cell + offsets[move]
+            step = straight if move < 4 else diagonal
+            if weight.size:
+                step = step_scale * ((1.0 if move < 4 else _SQRT2)
+                                     * (0.5 * (weight[cell] + weight[other])))
+            candidate = step + value[other]
+            if candidate < limit:
+                limit = candidate - min(TIE * (1.0 + abs(candidate)), LARGEST_TIE * step_scale)
+                best = np.uint8(move)
+        direction[index] = best
     return direction
 
 
