@@ -26,6 +26,9 @@ _SQRT2 = math.sqrt(2.0)
 # steps): far below the shortest step, so that ties cannot close a cycle, however large the values.
 TIE = 1e-11
 LARGEST_TIE = 0.1
+_ZERO, _ONE = np.uint64(0), np.uint64(1)
+# Columns of an entry, and no entry.
+_CELL, _NEXT, _NONE = _ZERO, _ONE, np.uint32(2**32 - 1)
 # With heavier cells nearly all buckets may be empty, and the heap is faster.
 _HEAVIEST = 100.0
 
@@ -126,50 +129,52 @@ def _values_by_buckets(grid: Grid, target: int, n_buckets: int) -> NDArray[np.fl
     of numbers, so that a step never ends in the bucket where it begins. A bucket is a list of
     entries (cell, next entry), and so are the unused entries. A cell whose value falls again gets
     one more entry; the older ones will find it settled. All is written out in one loop, because
-    calls that pass arrays would take most of the time.
+    calls that pass arrays would take most of the time, and numbers are unsigned, because an index
+    that might be negative costs a test.
     """
     moves, offsets, weight = grid
+    n_cells, last_bucket = np.uint64(moves.size), np.uint64(n_buckets - 1)
     value = np.full(moves.size, np.inf)
-    first = np.full(n_buckets, -1, dtype=np.int32)
-    entries = np.empty((4096, 2), dtype=np.int32)
+    first = np.full(n_buckets, _NONE, dtype=np.uint32)
+    entries = np.empty((4096, 2), dtype=np.uint32)
     value[target] = 0.0
-    entries[0, 0], entries[0, 1] = target, -1
+    entries[_ZERO, _CELL], entries[_ZERO, _NEXT] = target, _NONE
     first[0] = 0
-    n_entries, n_waiting, unused = 1, 1, -1
-    number = 0
+    n_entries, n_waiting, unused = np.uint32(1), 1, _NONE
+    number = _ZERO
     while n_waiting > 0:
-        entry = first[number & (n_buckets - 1)]
-        first[number & (n_buckets - 1)] = -1
+        entry = first[number & last_bucket]
+        first[number & last_bucket] = _NONE
         settled_below = float(number)
-        number += 1
+        number += _ONE
         if n_entries + 8 * n_waiting > len(entries):
-            larger = np.empty((2 * n_entries + 8 * n_waiting, 2), dtype=np.int32)
+            larger = np.empty((2 * n_entries + 8 * n_waiting, 2), dtype=np.uint32)
             larger[:n_entries] = entries[:n_entries]
             entries = larger
-        while entry >= 0:
-            cell, following = entries[entry, 0], entries[entry, 1]
-            entries[entry, 1] = unused
+        while entry != _NONE:
+            cell, following = np.uint64(entries[entry, _CELL]), entries[entry, _NEXT]
+            entries[entry, _NEXT] = unused
             unused, entry = entry, following
             n_waiting -= 1
             least = value[cell]
             if least < settled_below:
                 continue
             for move in range(offsets.size):
-                source = cell - offsets[move]
-                if source < 0 or source >= moves.size or not (moves[source] >> move) & 1:
+                source = cell - np.uint64(offsets[move])  # below 0 it is beyond all cells
+                if source >= n_cells or not (moves[source] >> move) & 1:
                     continue
                 step = 1.0 if move < 4 else _SQRT2
                 if weight.size:
                     step *= 0.5 * (weight[source] + weight[cell])
                 if least + step < value[source]:
                     value[source] = least + step
-                    new = unused if unused >= 0 else n_entries
+                    new = unused if unused != _NONE else n_entries
                     if new == n_entries:
-                        n_entries += 1
+                        n_entries += np.uint32(1)
                     else:
-                        unused = entries[new, 1]
-                    bucket = int(least + step) & (n_buckets - 1)
-                    entries[new, 0], entries[new, 1] = source, first[bucket]
+                        unused = entries[new, _NEXT]
+                    bucket = np.uint64(least + step) & last_bucket
+                    entries[new, _CELL], entries[new, _NEXT] = source, first[bucket]
                     first[bucket] = new
                     n_waiting += 1
     return value
