@@ -7,16 +7,17 @@ from typing import Any
 
 from nav_msgs.msg import OccupancyGrid, Odometry, Path
 import numpy as np
+from numpy.typing import NDArray
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.clock import Clock as ClockOfNode
 from rclpy.clock import ClockType
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosgraph_msgs.msg import Clock
+from scipy import ndimage
 
 from gk_planner import errors
 from gk_planner.annotations import polygon_cells
-from gk_planner.base_space import BaseSpace
 from gk_planner.boolean_task import Task
 from gk_planner.config import Config, setting, Settings
 from gk_planner.errors import ConfigError, GkPlannerError, InputError
@@ -70,11 +71,11 @@ class SimNode(Node):
         self.config = config
         self._map = OccupancyMap.from_file(config.map)
         self._blocked = self._map.data.copy()
-        space = BaseSpace(self._map, Config(robot_radius=config.start_clearance))
+        has_room = _cells_with_room(self._map, config.start_clearance)
         start = Task.from_file(config.task).start if config.task else None
-        is_free = start is None or _has_room(space, start)
+        is_free = start is None or _is_in(has_room, self._map.cell_of(*start))
         if start is None:
-            start = _nearest_free(space, (config.x, config.y))
+            start = _nearest(self._map, has_room, (config.x, config.y))
         self._robot = PathFollower(parameters.read(self, RobotConfig), *start, config.yaw)
         self._seconds = 0.0
         self._wall = time.monotonic()
@@ -167,19 +168,31 @@ class SimNode(Node):
         return conversions.header('map', stamp)
 
 
-def _has_room(space: BaseSpace, place: tuple[float, float]) -> bool:
-    cell = space.grid_map.cell_of(*place)
-    return cell is not None and bool(space.free[cell])
+def _cells_with_room(grid_map: OccupancyMap, clearance: float) -> NDArray[np.bool_]:
+    """Return the free cells farther than that from every wall, as for the planner.
+
+    By scipy and not by the kernels of the planner, which may have to be compiled first.
+    """
+    occupied = grid_map.data >= Config.occupied_threshold
+    has_room = (grid_map.data >= 0) & ~occupied
+    if occupied.any():
+        has_room &= ndimage.distance_transform_edt(~occupied) * grid_map.resolution > clearance
+    return np.asarray(has_room)
 
 
-def _nearest_free(space: BaseSpace, place: tuple[float, float]) -> tuple[float, float]:
-    """Return the place itself if it is free, else the centre of the nearest free cell."""
-    cells = np.argwhere(space.free)
-    if not cells.size or _has_room(space, place):
+def _is_in(cells: NDArray[np.bool_], cell: tuple[int, int] | None) -> bool:
+    return cell is not None and bool(cells[cell])
+
+
+def _nearest(grid_map: OccupancyMap, among: NDArray[np.bool_], place: tuple[float, float],
+             ) -> tuple[float, float]:
+    """Return the place itself if its cell is among some cells, else the nearest centre of one."""
+    cells = np.argwhere(among)
+    if not cells.size or _is_in(among, grid_map.cell_of(*place)):
         return place
-    (col, row) = space.grid_map.to_grid(place)[0] - 0.5
+    col, row = grid_map.to_grid(place)[0] - 0.5
     nearest = np.square(cells - (row, col)).sum(axis=1).argmin()
-    return space.grid_map.centre_of(*cells[nearest].tolist())
+    return grid_map.centre_of(*cells[nearest].tolist())
 
 
 def main() -> int:
