@@ -156,12 +156,14 @@ class PlannerNode(LifecycleNode):
 
     def stop(self) -> None:
         """End the task and everyone's waiting; planning stops at its next checkpoint."""
-        with self._lock:
-            self._is_active = False
-            self._runner.cancel(error=ShutdownError('the node was shut down'))
-        self._compiler.stop()
-        self._worker.stop()
-        self._requests.finish()
+        try:
+            with self._lock:
+                self._is_active = False
+                self._runner.cancel(error=ShutdownError('the node was shut down'))
+        finally:
+            self._compiler.stop()
+            self._worker.stop()
+            self._requests.finish()
 
     # The world.
 

@@ -56,7 +56,10 @@ def run_node(make_node: Callable[[], Any]) -> int:
             node.trigger_activate()
     if can_run:
         signals.recv(1)
-    node.stop()
+    try:
+        node.stop()
+    except Exception as error:  # a bug must not keep the process alive
+        node.get_logger().error(f'internal error: {error!r}')
     # The executor sends what the last callbacks returned, and nothing tells when it has.
     time.sleep(_LAST_WORDS)
     stopped.set_result(None)

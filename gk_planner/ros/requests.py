@@ -21,6 +21,7 @@ from gk_planner.errors import (
     GkPlannerError,
     NotActiveError,
     NotReadyError,
+    ShutdownError,
 )
 from gk_planner.execution import Execution
 from gk_planner.results import Plan
@@ -97,6 +98,8 @@ class Requests:
         """Wait until all requests are answered, which a canceled runner makes sure of."""
         with self._answered:
             self._answered.wait_for(lambda: not self._count, timeout=_LAST_ANSWERS)
+        for follower in list(self._followers.values()):  # left behind by a bug
+            follower.ended.set()
 
     def close(self) -> None:
         """Destroy the action server."""
@@ -152,6 +155,9 @@ class Requests:
                     with self._lock:
                         self._runner.cancel(task_id)
             execution = follower.execution
+            if execution is None:
+                goal.abort()
+                return _answer(result, ShutdownError('the node was shut down'))
             _answer(result, execution.error)
             if not result.success:
                 result.message = execution.message

@@ -47,5 +47,8 @@ class Worker:
         except Exception as caught:  # a bug must not leave a client waiting
             self._report(f'internal error: {caught!r}')
             error = GkPlannerError(f'internal error: {caught!r}')
-        with self._lock:
-            outcome(result, error)
+        try:
+            with self._lock:
+                outcome(result, error)
+        except Exception as caught:  # nobody looks into the future of the pool
+            self._report(f'internal error: {caught!r}')
