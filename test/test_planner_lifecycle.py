@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from ros_harness import Planner, ros, World
+from ros_harness import Planner, REPO, ros, World
 import yaml
 
 from gk_planner_interfaces.msg import TaskStatus
@@ -143,6 +143,16 @@ class TestLifecycle:
             planner.wait_state(S.PLANNING)
             process.interrupt()
             assert bench.wait_for(answer).error_code == S.ERROR_NOT_ACTIVE
+
+
+@pytest.mark.parametrize('node', ['planner_node', 'sim_node'])
+def test_signals_that_do_not_stop_change_nothing_about_a_clean_end(bench, node):
+    """Ctrl-C reaches a node from the terminal, and again from launch, while it ends."""
+    parameters = {'map': REPO / 'maps/office.yaml'} if node == 'sim_node' else FAST
+    process = bench.start(node, parameters=parameters)
+    bench.wait_until(lambda: 'active' in process.log or 'robot at' in process.log)
+    bench.wait_until(lambda: process.interrupt() or process.status is not None, 'its end')
+    assert process.status == 0
 
 
 class TestFirstRequests:

@@ -56,6 +56,10 @@ def run_node(make_node: Callable[[], Any]) -> int:
             node.trigger_activate()
     if can_run:
         signals.recv(1)
+    # Further ones (Ctrl-C reaches a node from the terminal and from launch) change nothing, also
+    # when Python has taken its handlers away.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     try:
         node.stop()
     except Exception as error:  # a bug must not keep the process alive
