@@ -14,7 +14,7 @@ from comparison import Limit, random_map
 import distributed
 
 from gk_planner import BaseSpace
-from gk_planner.ensemble import precompute
+from gk_planner.precompute import precompute
 
 REPO = Path(__file__).resolve().parent.parent
 

@@ -21,11 +21,12 @@ from typing import Any, NoReturn
 from gk_planner.base_space import BaseSpace
 from gk_planner.boolean_task import Task
 from gk_planner.config import Config
-from gk_planner.ensemble import Ensemble, precompute
+from gk_planner.ensemble import Ensemble
 from gk_planner.errors import GkPlannerError, InputError, LimitError, StartError
 from gk_planner.explain import explain
 from gk_planner.grounding import site_cells_of
 from gk_planner.planner import Planner
+from gk_planner.precompute import precompute
 from gk_planner.results import Plan
 
 # JSON object, text and, if there is no plan, why.

@@ -18,7 +18,7 @@ from gk_planner.task_states import TaskStates
 Bools = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 
-_ZERO, _ONE = np.uint64(0), np.uint64(1)
+_ONE = np.uint64(1)
 # States looked at between two checkpoints.
 _STATES_PER_CALL = 50_000
 

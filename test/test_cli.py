@@ -17,8 +17,9 @@ from PIL import Image
 import pytest
 
 from gk_planner import cli, Config
-from gk_planner.ensemble import Ensemble, precompute
+from gk_planner.ensemble import Ensemble
 from gk_planner.occupancy_map import OccupancyMap
+from gk_planner.precompute import precompute
 
 # A wall with a gap at the bottom between the key and the mail.
 WORLD = """

@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 from test_base_space import drawn
 
-from gk_planner import BaseSpace, Config, ensemble
+from gk_planner import BaseSpace, Config
+from gk_planner import precompute as precomputing
 from gk_planner.annotations import Annotations
-from gk_planner.ensemble import Ensemble, precompute
+from gk_planner.ensemble import Ensemble, header_of, Layout
 from gk_planner.errors import CanceledError, EnsembleError, LimitError
 from gk_planner.occupancy_map import OccupancyMap
 from gk_planner.option_library import OptionLibrary
+from gk_planner.precompute import precompute
 
 WORLD = '.....# ..#... .#.... .....#'
 
@@ -40,7 +42,7 @@ class AtOnce(Executor):
 
 @pytest.fixture
 def one_by_one(monkeypatch):
-    monkeypatch.setattr(ensemble, '_JOB_BYTES', 1)
+    monkeypatch.setattr(precomputing, '_JOB_BYTES', 1)
 
 
 def weighted():
@@ -129,14 +131,14 @@ def test_few_jobs_are_in_flight(tmp_path, one_by_one):
             return super().submit(function, *arguments, **keywords)
 
     pending_now = []
-    real = ensemble._refill
+    real = precomputing._refill
 
     def watched(pending, *rest):
         pending_now[:] = list(pending)
         return real(pending, *rest)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ensemble, '_refill', watched)
+        patch.setattr(precomputing, '_refill', watched)
         precompute(drawn('.' * 20), tmp_path / 'all', executor=Counting(), in_flight=3)
     assert len(waiting) == 20 and max(waiting) < 3
 
@@ -216,14 +218,14 @@ def test_unreadable_and_unwritable(tmp_path):
 
 
 def test_no_room_on_the_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr(ensemble.shutil, 'disk_usage', lambda _: SimpleNamespace(free=8000))
+    monkeypatch.setattr(precomputing.shutil, 'disk_usage', lambda _: SimpleNamespace(free=8000))
     with pytest.raises(LimitError, match=r'4 options on 4 cells need 2\.46e-05 GB, the disk has'):
         precompute(drawn('....'), tmp_path / 'all')
     assert not (tmp_path / 'all').exists()
 
 
 def test_a_disk_that_fills_up_loses_nothing(tmp_path, monkeypatch, one_by_one):
-    real = ensemble._Writer._put
+    real = precomputing._Writer._put
     written = []
 
     def put(self, part, row, values):
@@ -233,7 +235,7 @@ def test_a_disk_that_fills_up_loses_nothing(tmp_path, monkeypatch, one_by_one):
         real(self, part, row, values)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ensemble._Writer, '_put', put)
+        patch.setattr(precomputing._Writer, '_put', put)
         with pytest.raises(EnsembleError, match='cannot be written: No space left'):
             precompute(drawn('....'), tmp_path / 'all', executor=AtOnce(), in_flight=1)
     assert list(Ensemble(tmp_path / 'all')) == [0, 1]
@@ -242,7 +244,7 @@ def test_a_disk_that_fills_up_loses_nothing(tmp_path, monkeypatch, one_by_one):
 
 def test_a_disk_that_is_really_full_loses_nothing(tmp_path, one_by_one):
     path = tmp_path / 'all'
-    layout = ensemble._Layout(ensemble._header(drawn('....'), np.arange(4)))
+    layout = Layout(header_of(drawn('....'), np.arange(4)))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def fill_up():
@@ -262,10 +264,10 @@ def test_no_room_to_go_on(tmp_path, monkeypatch, one_by_one):
     path = tmp_path / 'all'
     with pytest.raises(CanceledError):
         precompute(drawn('....'), path, executor=AtOnce(jobs=1), in_flight=1)
-    monkeypatch.setattr(ensemble.shutil, 'disk_usage', lambda _: SimpleNamespace(free=11))
+    monkeypatch.setattr(precomputing.shutil, 'disk_usage', lambda _: SimpleNamespace(free=11))
     with pytest.raises(LimitError, match=r'3 options on 4 cells need 1\.2e-08 GB'):
         precompute(drawn('....'), path)
-    monkeypatch.setattr(ensemble.shutil, 'disk_usage', lambda _: SimpleNamespace(free=12))
+    monkeypatch.setattr(precomputing.shutil, 'disk_usage', lambda _: SimpleNamespace(free=12))
     assert len(precompute(drawn('....'), path)) == 4
 
 
@@ -279,7 +281,7 @@ def test_a_file_has_its_name_only_when_it_is_whole(tmp_path, monkeypatch):
 
     (tmp_path / 'all.part').write_bytes(b'of a run that was killed')
     with monkeypatch.context() as patch:
-        patch.setattr(ensemble, '_write', write)
+        patch.setattr(precomputing, '_write', write)
         with pytest.raises(EnsembleError, match='link: cannot be written: No space left'):
             precompute(drawn('....'), link)
     assert list(tmp_path.iterdir()) == [link]

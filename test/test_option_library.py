@@ -9,11 +9,11 @@ from test_grid_shortest_path import edges, random_grid, reference
 
 from gk_planner import BaseSpace, Config, option_library
 from gk_planner.annotations import Annotations
-from gk_planner.ensemble import precompute
 from gk_planner.errors import EnsembleError, NotConvergedError
 from gk_planner.grid_desirability import log_desirability
 from gk_planner.occupancy_map import OccupancyMap
 from gk_planner.option_library import OptionLibrary
+from gk_planner.precompute import precompute
 
 
 def count_solutions(monkeypatch):
